@@ -18,7 +18,7 @@ PYTEST  = $(RUN) pytest -n auto --maxprocesses 8 --dist worksteal
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-random check crash requirements mutants outputs bench bench-critic pictures api size fmt clean
+.PHONY: help setup demo docs dist test test-quick test-random check crash crash-cluster cluster cluster-down faults requirements mutants outputs bench bench-critic bench-service bench-console bench-cluster image-check pictures api size fmt clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -29,6 +29,25 @@ setup: $(READY) ## create .venv and install Tercet with its development tools
 
 demo: $(READY) ## a refund: refused, gated, approved, killed after the payment, recovered, and paid once
 	@$(RUN) tercet demo
+
+docs: $(READY) ## build the documentation site into build/site; a warning or a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict -q
+	@echo 'The site is in build/site: open build/site/index.html, or serve it with $(RUN) http.server --directory build/site (search needs that)'
+
+# An environment of its own: the build backend is needed nowhere else, and the wheel must run without what .venv has.
+# Every Python from 3.11 to 3.14 on the path is tried; others by their paths: make dist PYTHONS="/opt/python3.14/bin/python3"
+PYTHONS ?= $(shell for p in python3.11 python3.12 python3.13 python3.14; do \
+             $$p -c 'import ensurepip, venv; $(FITS)' >/dev/null 2>&1 && echo $$p; done)
+dist: $(READY) ## build wheel and sdist into dist, and run the demo of each in an empty environment of every Python there is
+	@rm -rf dist build/dist
+	@$(RUN) venv build/dist/tools && build/dist/tools/bin/python -m pip -qq --disable-pip-version-check install hatchling
+	@build/dist/tools/bin/python -m hatchling build -d dist
+	@for python in $(or $(PYTHONS),$(BIN)/python); do for file in dist/*.whl dist/*.tar.gz; do \
+	  rm -rf build/dist/empty build/dist/demo && $$python -m venv build/dist/empty && \
+	  build/dist/empty/bin/python -m pip -qq --disable-pip-version-check install --constraint constraints.txt "$$file" && \
+	  build/dist/empty/bin/python -m tercet demo --yes --fast --json --dir build/dist/demo > build/dist/demo.json && \
+	  echo "$$file installs on $$(build/dist/empty/bin/python --version), and its demo pays once" || exit 1; \
+	done; done
 
 test: $(READY) ## run the tests
 	@$(PYTEST)
@@ -48,6 +67,18 @@ check: $(READY) ## lint, formatting, types and layers
 crash: $(READY) ## kill real workers at every crash point, on SQLite and on PostgreSQL (several minutes)
 	@PYTHONPATH=tests $(RUN) acceptance
 
+cluster: $(READY) ## start PostgreSQL, Temporal, two workers, the service and the console on this machine
+	@PYTHONPATH=tests $(RUN) cluster.local up
+
+cluster-down: ## stop what `make cluster` started; its data stays in build/cluster
+	@PYTHONPATH=tests $(RUN) cluster.local down
+
+crash-cluster: $(READY) ## the kills, rollbacks and frozen workers of `make crash` with sessions that Temporal schedules (long)
+	@PYTHONPATH=tests $(RUN) acceptance --temporal
+
+faults: $(READY) ## kill workers, the service, Temporal and PostgreSQL at random under 200 sessions (up to 30 minutes)
+	@PYTHONPATH=tests $(RUN) cluster.faults $(if $(SESSIONS),--sessions $(SESSIONS)) $(if $(SEED),--seed $(SEED))
+
 requirements: $(READY) ## run the tests and list the requirement lines that are not proved, with the reasons
 	@$(PYTEST) -q --no-header -r N --requirements-open
 
@@ -63,13 +94,28 @@ bench: $(PEERS) ## run every benchmark, and list the missed targets at the end (
 bench-critic: $(READY) ## measure the critic against parsing the same plan
 	@PYTHONPATH=tests $(RUN) bench critic
 
+bench-service: $(READY) ## measure runs through the service against runs in one process
+	@PYTHONPATH=tests $(RUN) bench service
+
+bench-console: $(READY) ## measure the console's pages of short and long runs
+	@PYTHONPATH=tests $(RUN) bench console
+
+image-check: $(READY) ## copy, install and start what the Dockerfile says, in an empty environment without a container
+	@PYTHONPATH=tests $(RUN) service.image
+
+bench-cluster: $(READY) ## measure sessions that Temporal schedules against runs in one process
+	@PYTHONPATH=tests $(RUN) bench cluster
+
 pictures: $(READY) ## draw the pictures of the pages again, from what commands print and controllers do
 	@$(BIN)/python docs/picture.py
 	@PYTHONPATH=tests $(BIN)/python docs/control_picture.py
 	@$(BIN)/python docs/report_picture.py
+	@PYTHONPATH=tests $(BIN)/python docs/console_picture.py
 
-api: $(READY) ## write docs/api.md again, the list of public names
+api: $(READY) ## write the generated pages again: public names, refusal codes, events, fields of pack files, commands
 	@$(BIN)/python docs/api_page.py
+	@$(BIN)/python docs/reference_pages.py
+	@$(RUN) tercet.cli.reference > docs/cli.md
 
 size: $(READY) ## lines and files of src for each package, and what has grown too large
 	@$(BIN)/python tests/size.py

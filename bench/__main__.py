@@ -26,6 +26,9 @@ BENCHMARKS = (
     "replay",
     "screen",
     "journal",
+    "service",
+    "console",
+    "cluster",
 )
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tercet.contracts.schema import PUBLIC_TYPES
+from tercet.contracts.packs.schema import PUBLIC_TYPES
 
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "api.md"

@@ -2,94 +2,57 @@
 
 Python blocks of one page run in order, in one namespace.
 In `sh` blocks every line that begins with `tercet`, in `console` blocks every line that begins with `$ tercet`, is tried.
-`plan`, `verify`, `run`, `check`, `schema` and `init` are run and must exit as the line says (`# exit 3`), or else with 0.
+`plan`, `verify`, `run`, `check`, `test`, `schema` and `init` are run and must exit as the line says (`# exit 3`), or else with 0.
 Other commands, and usage lines with `[OPTIONS]`, are only asked for their help, which fails on a name that does not exist.
 Everything happens in this process, and in a temporary folder that holds a copy of the examples.
+Tutorials and how-to pages are not read here but followed step by step: see test_walkthroughs.py.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import json
 import re
 import runpy
 import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 from typer.testing import CliRunner
 
+from pages import FENCE, ROOT, SHOWN, WALKTHROUGHS, Block, Command, page_name, read_blocks, read_commands
 from tercet.cli.main import app
+from tercet.contracts.shape import Authored
+from tercet.contracts.tasks import TaskLibrary
+from tercet.contracts.verdict import Code
+from tercet.core.events import Event
+from tercet.packs import Pack
+from tercet.packs.declarations import ALL_DECLARED, PACK_FILE, TUNING_FILE
+from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE
+from tercet.policy.expressions import CALL, PLAN, STEP
+from tercet.policy.resolution import ResolutionError
+from tercet.service.methods import METHODS
 
-ROOT = Path(__file__).parents[1]
-SHOWN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*SHOWN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-EXECUTED = {"plan", "verify", "run", "check", "schema", "init"}
+EXECUTED = {"plan", "verify", "run", "check", "schema", "init", "test"}
+TRIED_HERE = [page for page in PAGES if page not in WALKTHROUGHS]
 
-_FENCE = re.compile(
-    r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
-)
-_COMMAND = {
-    "sh": re.compile(r"(?:\$ )?(?:\.venv/bin/)?(?P<name>tercet|make)\b(?P<rest>.*)"),
-    "console": re.compile(r"\$ (?:\.venv/bin/)?(?P<name>tercet|make)\b(?P<rest>.*)"),
-}
-_EXIT = re.compile(r"#.*\bexit (?P<code>\d+)")
 _LINK = re.compile(r"\]\((?P<inline>[^)\s]+)\)|(?:src|href)=\"(?P<html>[^\"]+)\"")
 _ONE_MACHINE = re.compile(
     r"(?<![\w.#/-])/(?:work|root|home|Users)/|\bpypi\.(?:org|python)|\bpythonhosted\.org|\bregistry\.npmjs\b"
 )
 
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """A fenced block, and the line of the page on which its body begins."""
-
-    language: str
-    row: int
-    body: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Command:
-    """A command line that a page shows, and the exit code it promises."""
-
-    name: str
-    words: tuple[str, ...]
-    code: int
-
-
-def read_blocks(page: Path) -> Iterator[Block]:
-    """Find the fenced blocks of a page."""
-    text = page.read_text(encoding="utf-8")
-    for match in _FENCE.finditer(text):
-        indent = len(match["indent"])
-        body = "\n".join(line[indent:] for line in match["body"].splitlines())
-        yield Block(language=match["language"], row=text.count("\n", 0, match.start("body")), body=body)
-
-
-def read_commands(page: Path) -> Iterator[Command]:
-    """Find the command lines of a page, up to the first pipe or redirection of each."""
-    for block in read_blocks(page):
-        pattern = _COMMAND.get(block.language)
-        for line in block.body.replace("\\\n", " ").splitlines() if pattern else ():
-            if pattern and (match := pattern.fullmatch(line)):
-                words = shlex.split(match["rest"], comments=True)
-                until_pipe = takewhile(lambda word: word not in {"|", ">", ">>", "2>", "&&", ";"}, words)
-                promised = _EXIT.search(line)
-                code = int(promised["code"]) if promised else 0
-                yield Command(name=match["name"], words=tuple(until_pipe), code=code)
-
-
-def page_name(page: Path) -> str:
-    """Name a page as a reader would."""
-    return page.relative_to(ROOT).as_posix()
-
-
-WITH_PYTHON = [page for page in SHOWN if any(block.language == "python" for block in read_blocks(page))]
-WITH_COMMANDS = [page for page in PAGES if any(read_commands(page))]
+WITH_PYTHON = [page for page in TRIED_HERE if any(block.language == "python" for block in read_blocks(page))]
+WITH_COMMANDS = [page for page in TRIED_HERE if any(read_commands(page))]
 
 
 @pytest.fixture
@@ -144,11 +107,50 @@ def test_the_commands_on_a_page_do_what_it_says(page: Path, workshop: Path) -> N
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_the_links_on_a_page_lead_to_files(page: Path) -> None:
     """Every relative link names a file or folder of the repository."""
-    prose = re.sub(r"`[^`\n]+`", "", _FENCE.sub("", page.read_text(encoding="utf-8")))
+    prose = re.sub(r"`[^`\n]+`", "", FENCE.sub("", page.read_text(encoding="utf-8")))
     targets = [match["inline"] or match["html"] for match in _LINK.finditer(prose)]
     relative = [target.partition("#")[0] for target in targets if not re.match(r"[a-z]+:|#", target)]
     missing = [target for target in relative if not (page.parent / target).exists()]
     assert not missing
+
+
+def test_the_code_of_other_frameworks_compiles_and_names_what_they_have() -> None:
+    """`py` blocks are code of others: each compiles, and what it imports from an installed package exists."""
+    blocks = [block for page in PAGES for block in read_blocks(page) if block.language == "py"]
+    assert len(blocks) >= 4
+    looked_up = 0
+    for block in blocks:
+        for node in ast.walk(ast.parse(block.body)):
+            if isinstance(node, ast.ImportFrom) and node.module and find_spec(node.module.partition(".")[0]):
+                exec(ast.unparse(node), {})  # noqa: S102 - an import on our own page
+                looked_up += 1
+    assert looked_up >= 3
+
+
+def test_no_command_hides_in_a_block_that_is_not_run() -> None:
+    """Blocks that are only shown hold no command, and the languages of all blocks are known."""
+    known = {"python", "py", "sh", "console", "toml", "json", "text", "http", "ini", "sql", "mermaid", ""}
+    hidden: list[str] = []
+    for page in PAGES:
+        for block in read_blocks(page):
+            assert block.language in known, f"{page_name(page)}:{block.row}: {block.language}"
+            if block.language in ("text", "") and page.name != "cli.md":
+                hidden += [
+                    f"{page_name(page)}:{block.row}: {line}"
+                    for line in block.body.splitlines()
+                    if re.match(r"(\$ |export |tercet |pip |make |curl |from \w+ import|import )", line)
+                ]
+    assert not hidden
+
+
+def test_data_on_a_page_can_be_read() -> None:
+    """Each `toml` and `json` block parses."""
+    for page in PAGES:
+        for block in read_blocks(page):
+            if block.language == "toml":
+                tomllib.loads(block.body)
+            elif block.language == "json":
+                json.loads(block.body)
 
 
 def test_the_page_of_public_names_is_current() -> None:
@@ -156,6 +158,95 @@ def test_the_page_of_public_names_is_current() -> None:
     page = runpy.run_path(str(ROOT / "docs" / "api_page.py"))["page"]()
     assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == page, "run: make api"
     assert "|  |" not in page
+
+
+def test_the_generated_reference_is_current_and_complete() -> None:
+    """Each refusal code, event and field of a pack file is on its page, which is what `make api` writes."""
+    written = runpy.run_path(str(ROOT / "docs" / "reference_pages.py"))
+    for name, page in written["PAGES"].items():
+        shown = (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
+        assert shown == page(), "run: make api"
+    refusals = (ROOT / "docs" / "reference" / "refusals.md").read_text(encoding="utf-8")
+    assert {code for code in Code if f"| `{code}` |" not in refusals} == set()
+    assert "|  |" not in refusals
+    events = (ROOT / "docs" / "reference" / "events.md").read_text(encoding="utf-8")
+    assert {kind for kind in get_args(Event) if f"`{kind.__struct_config__.tag}`" not in events} == set()
+
+
+def test_every_code_of_a_refused_call_or_answer_is_in_the_reference() -> None:
+    """The codes in the source, of calls that are refused when they are due and of messages that a run refuses, are those
+    of the page."""
+    written = runpy.run_path(str(ROOT / "docs" / "reference_pages.py"))
+    core = ROOT / "src" / "tercet" / "core"
+    calls = {ResolutionError.default_code} | {
+        code
+        for file in [*core.rglob("*.py"), ROOT / "src" / "tercet" / "policy" / "resolution.py"]
+        for code in written_codes(file, {"Fault", "StepRefused", "ResolutionError", "_refused"})
+    }
+    assert calls - set(Code) == set(written["CALLS"])
+    answers = {
+        code
+        for name in ("message_rules.py", "modifications.py")
+        for code in written_codes(core / name, {"UsageError"})
+    }
+    assert answers == set(written["ANSWERS"])
+
+
+def written_codes(file: Path, makers: set[str]) -> Iterator[str]:
+    """Yield the codes that a file gives to calls of these functions, by their values; not those that it passes on."""
+    relative = file.relative_to(ROOT / "src").with_suffix("")
+    names = vars(import_module(".".join(relative.parts).removesuffix(".__init__")))
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] not in makers:
+            continue
+        given = [word.value for word in node.keywords if word.arg == "code"]
+        if ast.unparse(node.func) == "_refused":
+            given = node.args[2:3]
+        for value in given:
+            for each in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
+                text = ast.unparse(each)
+                if not re.search(r"\bcode\)?$", text):
+                    yield str(eval(text, names))  # noqa: S307 - a constant of our own source
+
+
+def test_every_file_and_field_of_a_pack_is_in_the_reference() -> None:
+    """The page has a part for each file that the loader reads, with each key of its tables and what it means."""
+    written = runpy.run_path(str(ROOT / "docs" / "reference_pages.py"))
+    page = (ROOT / "docs" / "reference" / "pack-fields.md").read_text(encoding="utf-8")
+    files = {each.file for each in ALL_DECLARED} | {
+        PACK_FILE,
+        TUNING_FILE,
+        HTTP_FILE,
+        COMMANDS_FILE,
+        "tools.py",
+    }
+    assert {file for file in files if f"## {file}\n" not in page} == set()
+    listed = {model for models in written["FILES"].values() for _, model in models}
+    parts = {
+        each for each in get_type_hints(Pack).values() if inspect.isclass(each) and issubclass(each, Authored)
+    }
+    assert parts - {TaskLibrary} <= {*listed, *written["_nested"](listed)}
+    for model in (*listed, *written["_nested"](listed)):
+        for name, info in model.model_fields.items():
+            assert f"| `{info.alias or name}` |" in page, f"{model.__name__}.{name}"
+    tables = page[page.index("## pack.toml") :]
+    unsaid = [line for line in tables.splitlines() if line.startswith("| `") and line.endswith("|  |")]
+    assert unsaid == [], "add what these mean to docs/field_meanings.py"
+
+
+def test_every_variable_of_an_expression_is_in_the_reference() -> None:
+    """What rules of a pack may read is listed with its type, and nothing else is."""
+    page = (ROOT / "docs" / "reference" / "pack-fields.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| `([a-z_.]+)` \| [a-z ]+ \| .+ \|$", page.partition("## pack.toml")[0], re.MULTILINE
+    )
+    assert set(rows) == {*PLAN.variables, *STEP.variables, *CALL.variables}
+
+
+def test_every_method_of_the_service_is_on_its_page() -> None:
+    """docs/service.md names each method that `POST /rpc` takes."""
+    page = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
+    assert {name for name in METHODS if f"`{name}`" not in page} == set()
 
 
 def test_the_size_of_the_sources_is_told(tmp_path: Path) -> None:
@@ -173,6 +264,16 @@ def test_the_size_of_the_sources_is_told(tmp_path: Path) -> None:
         "functions over 80 lines: 1",
         "    602  long.py:1 grown",
     ]
+
+
+def test_the_changelog_has_the_version_of_the_package() -> None:
+    """The newest version in the changelog is the package's, with a date, and versions come newest first."""
+    versions = re.findall(
+        r"^## (\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert versions[0] == project["version"]
+    assert versions == sorted(versions, key=lambda text: [*map(int, text.split("."))], reverse=True)
 
 
 def test_every_design_note_is_in_the_index() -> None:

@@ -35,13 +35,12 @@ if TYPE_CHECKING:
     from tercet.runtime import RunResult, Runtime, RuntimeOptions
     from tercet.service.client import AsyncClient, Client
     from tercet.tools.decorator import tool
-    from tercet.tools.reconcile import Absent, Happened, Unknown
-    from tercet.tools.tool import Tool, ToolContext
+    from tercet.tools.tool import Absent, Happened, Tool, ToolContext, Unknown
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Absent": "tercet.tools.reconcile",
+    "Absent": "tercet.tools.tool",
     "Actor": "tercet.contracts.request",
     "Agent": "tercet.critics.agent",
     "AsyncClient": "tercet.service.client",
@@ -57,7 +56,7 @@ _HOME = {
     "Evidence": "tercet.contracts.evidence",
     "Gate": "tercet.contracts.gate",
     "HandOff": "tercet.contracts.gate",
-    "Happened": "tercet.tools.reconcile",
+    "Happened": "tercet.tools.tool",
     "NotDone": "tercet.contracts.errors",
     "Pack": "tercet.packs.pack",
     "PendingGate": "tercet.engine.lists",
@@ -73,7 +72,7 @@ _HOME = {
     "TercetError": "tercet.contracts.errors",
     "Tool": "tercet.tools.tool",
     "ToolContext": "tercet.tools.tool",
-    "Unknown": "tercet.tools.reconcile",
+    "Unknown": "tercet.tools.tool",
     "ValidationResult": "tercet.contracts.verdict",
     "Verdict": "tercet.contracts.verdict",
     "consolidate": "tercet.critic.consolidate",

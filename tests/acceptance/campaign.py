@@ -14,6 +14,8 @@ back once.
 Then the zombies: workers are stopped by SIGSTOP at the same points, others take over, and the first ones wake up.
 
 Then the further parts, each described in its own module.
+
+With `--temporal` the sessions are scheduled by Temporal, on PostgreSQL: the first three parts, unchanged.
 """
 
 from __future__ import annotations
@@ -26,21 +28,24 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from cluster.trial_worker import engine_of
 from plugins.postgres import start_server
+from plugins.temporal import running_temporal
 from tercet.testing.crash_points import POINTS
 
 from . import clock_jumps, damage, restarts
 from .parts import Part, Report
 from .schedule import DEATHS, HAUNTED, SAGAS, SCENES, sagas, trial, trials
 from .tally import Tally, zombie_table
-from .trial import Found, Trial, run_trial
+from .trial import Engine, Found, Trial, run_trial
 from .zombie import Haunting, haunt, wrongs_of
 
 LEAST_KILLS = 500
@@ -53,7 +58,8 @@ class Campaign:
 
     journals: Sequence[str]
     folder: Path
-    slots: asyncio.Semaphore
+    engines: asyncio.Queue[Engine]
+    """Those that are free: each carries one trial at a time."""
     progress: Progress
 
     async def crash(self, rounds: int) -> Tally:
@@ -89,14 +95,22 @@ class Campaign:
                 self.progress.update(bar, advance=1)
         return found
 
+    @asynccontextmanager
+    async def _engine(self) -> AsyncGenerator[Engine]:
+        engine = await self.engines.get()
+        try:
+            yield engine
+        finally:
+            self.engines.put_nowait(engine)
+
     async def _try(self, chosen: Trial) -> Found:
-        async with self.slots:
-            return await run_trial(chosen)
+        async with self._engine() as engine:
+            return await run_trial(replace(chosen, engine=engine))
 
     async def _haunt(self, journal: str, scene: str, point: str) -> Haunting:
-        async with self.slots:
+        async with self._engine() as engine:
             named = trial(journal, self.folder, scene, ("zombie", point))
-            return await haunt(replace(named, kills=()), point)
+            return await haunt(replace(named, kills=(), engine=engine), point)
 
     def _bar(self, part: str, journal: str, total: int) -> TaskID:
         return self.progress.add_task(f"{part}, {journal.partition(':')[0]}", total=total)
@@ -108,7 +122,9 @@ FURTHER = (
     Part(name="clocks", run=clock_jumps.run),
 )
 """Parts that bring their own table."""
-PARTS = ("kills", "sagas", "zombies", *(part.name for part in FURTHER))
+SCHEDULED_PARTS = ("kills", "sagas", "zombies")
+"""The parts that also run with sessions that Temporal schedules, on PostgreSQL."""
+PARTS = (*SCHEDULED_PARTS, *(part.name for part in FURTHER))
 
 
 @dataclass(kw_only=True)
@@ -142,17 +158,20 @@ class Outcome:
 
 
 async def run(
-    journals: Sequence[str], folder: Path, *, rounds: int, parallel: int, parts: Sequence[str]
+    journals: Sequence[str], folder: Path, *, rounds: int, engines: Sequence[Engine], parts: Sequence[str]
 ) -> Outcome:
-    """The whole campaign, or parts of it."""
+    """The whole campaign, or parts of it, with as many trials at once as there are engines."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        campaign = Campaign(journals, folder, asyncio.Semaphore(parallel), progress)
+        free: asyncio.Queue[Engine] = asyncio.Queue()
+        for engine in engines:
+            free.put_nowait(engine)
+        campaign = Campaign(journals, folder, free, progress)
         return Outcome(
             tally=await campaign.crash(rounds) if "kills" in parts else None,
             failed=await campaign.fail(rounds) if "sagas" in parts else None,
             hauntings=await campaign.haunt() if "zombies" in parts else (),
-            further=[await part.run(folder, parallel) for part in FURTHER if part.name in parts],
+            further=[await part.run(folder, len(engines)) for part in FURTHER if part.name in parts],
         )
 
 
@@ -162,16 +181,20 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1, help="how often all of it is done, each time later")
     parser.add_argument("--parallel", type=int, default=4 * (os.cpu_count() or 1), help="workers at once")
     parser.add_argument("--only", choices=PARTS, help="leave the other parts out")
+    parser.add_argument("--temporal", action="store_true", help="let Temporal schedule the sessions")
     given = parser.parse_args()
     # Ended by a signal, it still stops its server and removes its folder.
     signal.signal(signal.SIGTERM, _end)
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="tercet-crash-"))
     server = start_server(folder / "postgres")
-    parts = (given.only,) if given.only else PARTS
+    parts = (given.only,) if given.only else SCHEDULED_PARTS if given.temporal else PARTS
+    names = tuple(f"trial-{number}" for number in range(given.parallel))
     try:
-        journals = [f"sqlite:///{folder}/{{name}}.db", server.url]
-        found = asyncio.run(run(journals, folder, rounds=given.rounds, parallel=given.parallel, parts=parts))
+        with running_temporal(folder, *names) if given.temporal else nullcontext() as temporal:
+            journals = [server.url] if temporal else [f"sqlite:///{folder}/{{name}}.db", server.url]
+            engines = [engine_of(temporal.address, name) if temporal else Engine() for name in names]
+            found = asyncio.run(run(journals, folder, rounds=given.rounds, engines=engines, parts=parts))
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import re
 import shlex
 import shutil
 import signal
@@ -20,8 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
+from console.desk import read_forms
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.journal.opening import open_journal
@@ -80,20 +83,26 @@ def play(folder: Path, *words: str) -> tuple[int, str]:
     return running.returncode, out
 
 
-def play_at_terminal(folder: Path, typed: str) -> tuple[int, str]:
-    """The same at a terminal, with something typed at its question."""
+def play_at_terminal(
+    folder: Path, typed: str, *words: str, **more: str | Callable[[str], str]
+) -> tuple[int, str]:
+    """The same at a terminal, with something typed at its question, and at the later ones what `more` says; else `q`."""
+    answers: dict[str, str | Callable[[str], str]] = {
+        "q quits": typed, "q ends": "q\n", "closes the console": "\n", **more,
+    }  # fmt: skip
     own, theirs = pty.openpty()
     running = subprocess.Popen(
-        [sys.executable, "-m", "tercet", "demo", "--fast", "--dir", str(folder)],
-        stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"},
+        [sys.executable, "-m", "tercet", "demo", "--fast", "--dir", str(folder), *words],
+        stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", "DISPLAY": "", "WAYLAND_DISPLAY": ""},
     )  # fmt: skip
     os.close(theirs)
     said = b""
     while piece := _read(own):
         said += piece
-        if typed and b"q quits" in said:
-            os.write(own, typed.encode())
-            typed = ""
+        for question in [each for each in answers if each.encode() in said]:
+            answer = answers.pop(question)
+            os.write(own, (answer if isinstance(answer, str) else answer(said.decode())).encode())
     os.close(own)
     return running.wait(PATIENCE_S), said.decode()
 
@@ -226,6 +235,70 @@ def test_enter_approves(tmp_path: Path) -> None:
     assert code == 0
     assert "paid once" in said
     assert len(Left(folder=tmp_path / "demo").refunds()) == 1
+
+
+# --- the console ---
+
+
+def _log_in(client: httpx2.Client, said: str) -> httpx2.Response:
+    """Follow the link that the demo shows."""
+    link = re.findall(r"http://127\.0\.0\.1:\d+/console/login/link\?[^\s\x1b]+", said)[-1]
+    page = client.get(link)
+    form = read_forms(page.text)["/console/login/link"]
+    return client.post(str(httpx2.URL(link).join(form.action)), data=form.fields, follow_redirects=True)
+
+
+def _answer(said: str, answer: str) -> str:
+    """Answer the gate in the console; nothing is typed at the terminal."""
+    with httpx2.Client() as client:
+        page = _log_in(client, said)
+        action = f"{page.url.path}/answer"
+        form = read_forms(page.text)[action]
+        asked = client.post(
+            str(page.url.join(action)), data={**form.fields, "answer": answer}, follow_redirects=True
+        )
+        if answer == "approve":
+            form = read_forms(asked.text)[action]
+            client.post(str(page.url.join(action)), data=form.fields, follow_redirects=True)
+    return ""
+
+
+@pytest.mark.parametrize(("answer", "code", "status"), [("approve", 0, "completed"), ("deny", 5, "rejected")])
+def test_the_gate_is_answered_in_the_console(tmp_path: Path, answer: str, code: int, status: str) -> None:
+    """With --console the demo opens at its gate, waits for the answer there, and goes on by itself."""
+
+    def in_console(said: str) -> str:
+        return _answer(said, answer)
+
+    found, said = play_at_terminal(tmp_path / "demo", "", "--console", **{"goes on by itself": in_console})
+    left = Left(folder=tmp_path / "demo")
+    assert found == code, said
+    assert left.statuses() == ["failed", status]
+    assert len(left.refunds()) == (answer == "approve")
+    assert ("is dead: signal 9" in said) == (answer == "approve")
+
+
+def test_it_ends_by_offering_the_console_on_the_run_that_it_made(tmp_path: Path) -> None:
+    """Enter at the end opens the session's page; whoever left the gate open can answer it there, and it is paid."""
+    pages: list[httpx2.Response] = []
+
+    def look(said: str) -> str:
+        with httpx2.Client() as client:
+            pages.append(_log_in(client, said))
+        return "\n"
+
+    code, said = play_at_terminal(tmp_path / "demo", "\n", **{"q ends": "\n", "closes the console": look})
+    assert code == 0, said
+    assert pages[0].url.path == f"/console/sessions/{_session(said)}"
+    assert "completed" in pages[0].text
+
+
+def test_with_yes_or_without_a_terminal_it_never_waits_and_opens_nothing(tmp_path: Path) -> None:
+    """`--console` changes nothing there: the demo approves by itself, and shows no link."""
+    code, out = play(tmp_path / "piped", "--console")
+    assert (code, "/console/login" in out) == (0, False)
+    code, said = play_at_terminal(tmp_path / "yes", "", "--console", "--yes", **{"q quits": "", "q ends": ""})
+    assert (code, "console" in said.partition("Try next")[2]) == (0, False), said
 
 
 # --- ends that nobody planned ---

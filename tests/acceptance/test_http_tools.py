@@ -17,7 +17,7 @@ from tercet.engine.result import RunResult
 from tercet.packs.pack import Pack
 from tercet.runtime import Runtime, RuntimeOptions
 from tercet.tools import Tool
-from tercet.tools.http.resolution import World
+from tercet.tools.http.service import World
 from tools.loopback import Behave, Heard, Loopback, respond, saying, serving
 
 Answer = tuple[RunResult, list[e.Event]]

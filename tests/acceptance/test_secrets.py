@@ -15,7 +15,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, Request
 from tercet.packs.pack import Pack
 from tercet.runtime import Runtime
-from tercet.tools.http.resolution import World
+from tercet.tools.http.service import World
 from tools.loopback import Heard, Loopback, respond, serving
 
 PLANTED = "tk_5f0e9c1b7a3d2846"

@@ -24,7 +24,7 @@ from tercet.contracts.values.canonical import hash_bytes
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.effects import rollback
-from tercet.core.expiry import find_expired
+from tercet.core.resolve.sessions import find_expired
 from tercet.core.state import TERMINAL, State
 from tercet.engine import inbox
 from tercet.engine.session_reader import load_state, read_record
@@ -46,6 +46,16 @@ RANDOM = "random"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Engine:
+    """What carries the sessions: by default, each worker carries one by itself."""
+
+    main: Callable[[Sequence[str], worker.Say], None] = worker.main
+    """What a worker does."""
+    told: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What its environment says besides."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trial:
     """What is to be run, and how often and where its processes are to be killed."""
 
@@ -64,6 +74,7 @@ class Trial:
     """The clocks of its processes, one after the other and from the first again; all are right if there are none."""
     folder: Path
     seed: int = 0
+    engine: Engine = Engine()
 
     def clock(self, number: int) -> str:
         """What the environment of the process with this number says about its clock."""
@@ -220,7 +231,7 @@ async def watch(process: Worker) -> tuple[int, dict[str, Any]]:
 def start(
     trial: Trial,
     crash: str = "",
-    main: Callable[[Sequence[str], worker.Say], None] = worker.main,
+    main: Callable[[Sequence[str], worker.Say], None] | None = None,
     *,
     clock: str = "",
     more: Mapping[str, str] | None = None,
@@ -232,9 +243,10 @@ def start(
         crash_points.VARIABLE: crash,
         HANG: trial.hang,
         clocks.VARIABLE: clock,
+        **trial.engine.told,
         **(more or {}),
     }
-    return Worker((trial.journal, trial.name, trial.scene, str(LEASE_MS)), told, main)
+    return Worker((trial.journal, trial.name, trial.scene, str(LEASE_MS)), told, main or trial.engine.main)
 
 
 # --- the approver ---

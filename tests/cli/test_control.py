@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tercet.cli.quality.control_view import Canvas
+from tercet.cli.replay.control import Canvas
 from tercet.contracts.control import ControlSpec
 from tercet.quality.control import predict
 

@@ -17,9 +17,9 @@ from journal.tampering import split_rows
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.journal.chain import ZERO, extend_chain
-from tercet.replay.bundle.manifest import StreamEntry, encode_manifest
+from tercet.replay.bundle.exporting import BundleWriter
+from tercet.replay.bundle.layout import StreamEntry, encode_manifest
 from tercet.replay.bundle.reading import open_bundle
-from tercet.replay.bundle.writing import BundleWriter
 
 from .harness import Answer, Tercet
 from .runs import BAKERY, LOOK, ORDER_881, REFUND, Kitchen

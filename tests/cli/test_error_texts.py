@@ -150,3 +150,9 @@ def test_an_unknown_id_in_the_input_lists_the_known_ones(
     assert said in answer.text
     assert answer.text.count("step 0 pins kg:watering_plan:tomatoe") == 2
     assert "no plan: the template knows no other plan" in answer.text
+
+
+def test_an_input_that_is_no_json_names_no_field_of_another_pack(tercet: Tercet) -> None:
+    """The example in the remedy is neutral: the pack may be anyone's."""
+    error = tercet("plan", REFUNDS, "--input", "rental_id=r_17", "--json").json["error"]
+    assert error["remedy"] == """write --input '{"NAME": "VALUE"}', or --input @file.json"""

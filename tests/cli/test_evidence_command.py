@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tercet.cli.evidence import evidence
-from tercet.cli.evidence.evidence import ImportProgress
+from tercet.cli.packs import evidence
+from tercet.cli.packs.evidence import ImportProgress
 from tercet.cli.screen import Screen
 
 from .harness import Answer, Tercet

@@ -43,7 +43,7 @@ def test_an_approver_sees_the_call_and_all_around_it(tercet: Tercet, kitchen: Ki
         f"evidence  {fact}, from the shop's order book",
         "refundable_inr = 24500  (INR 24,500)",
         gate["shown"]["evidence"][0]["hash"],
-        "by        GATE_FINANCE_APPROVAL: 1 of finance_lead",
+        "by        GATE_FINANCE_APPROVAL: 1 person with the role finance_lead",
         "a person other than agt_support, who started the run",
         "plan      ✓ order  adp_orders.lookup",
         "? refund  adp_payments.issue_refund  this call",
@@ -202,5 +202,5 @@ def test_the_page_says_who_has_approved(office: Office) -> None:
     office.say("clerk_1", "gates", "approve", gate, "--note", "read it twice")
     office.be("bruno")
     page = office.tercet("gates", "show", gate, "--actors", POST).out
-    assert "GATE_CLERKS: 2 of clerk; so far clerk_1" in page
+    assert "GATE_CLERKS: 2 people with the role clerk; so far clerk_1" in page
     assert 'approved by clerk_1 (clerk) from login clerk_1, just now: "read it twice"' in page

@@ -140,6 +140,14 @@ def test_a_wrong_answer_changes_nothing(
     assert [each["id"] for each in tercet("gates", "list", "--json").json["gates"]] == [question]
 
 
+def test_a_gate_that_was_never_opened_is_said_not_to_exist(tercet: Tercet, question: str) -> None:
+    """With the gates that are open; it was not answered before."""
+    session = question.rpartition(".")[0]
+    error = tercet("gates", "deny", f"{session}.g77", "--json").json["error"]
+    assert error["message"] == f"there is no gate g77 in session {session}"
+    assert error["remedy"] == f"its open gate is {question}"
+
+
 def test_a_gate_is_answered_once(tercet: Tercet, question: str) -> None:
     """A second answer is refused."""
     assert tercet("gates", "settle", question, "--happened", "--value", '"order 7"').code == 0

@@ -26,7 +26,7 @@ def test_a_new_pack_passes_check_and_its_plan_verify(tercet: Tercet, tmp_path: P
 def test_the_screen_says_what_to_type_next(
     tercet: Tercet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After init the next three commands are printed, and they work."""
+    """After init the next commands are printed, and they work."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TERCET_JOURNAL", raising=False)
     folder = tmp_path / "desk"
@@ -36,8 +36,13 @@ def test_the_screen_says_what_to_type_next(
     commands = [
         shlex.split(line)[1:] for line in answer.out.splitlines() if line.strip().startswith("tercet ")
     ]
-    codes = {words[0]: tercet(*words).code for words in commands}
-    assert codes == {"check": 0, "verify": 0, "run": 4}  # the template's last step waits at a gate
+    assert commands.pop() == ["console", str(folder), "--dev"]  # it would stay
+    answers = {words[0]: tercet(*words) for words in commands}
+    codes = {name: each.code for name, each in answers.items()}
+    assert codes == {"check": 0, "test": 0, "verify": 0, "run": 4}  # the template's last step waits at a gate
+    printed = [shlex.split(line)[1:] for line in answers["run"].out.splitlines() if "tercet " in line]
+    approve, resume = (next(words for words in printed if name in words) for name in ("approve", "resume"))
+    assert (tercet(*approve).code, tercet(*resume).code) == (0, 0)  # one person alone gets to the end
 
 
 def test_a_new_pack_runs_from_its_template(

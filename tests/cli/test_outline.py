@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.cli.run.outline import FIRST, MOST, Entry, outline
+from tercet.cli.run.case_view import FIRST, MOST, Entry, outline
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.steps import graph
 from tercet.contracts.steps.graph import Graph

@@ -32,7 +32,7 @@ def test_a_run_is_judged_again(tercet: Tercet, kitchen: Kitchen) -> None:
     shown = tercet("replay", second)
     assert shown.code == 0
     assert f"replay_equal {second} refunds@1.0.0, awaiting_gate" in shown.text
-    assert "5 verdicts re-derived, 0 taken as facts" in shown.text
+    assert "5 verdicts re-derived, 0 taken from the record" in shown.text
     assert "fact 2 COMPLETE: what a tool answers" in shown.text
     told = tercet("replay", "--all", "--json").json
     assert (told["outcome"], told["equal"], told["different"]) == ("replay_equal", 2, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jsonschema_rs
 import pytest
 
-from tercet.contracts.schema import PUBLIC_TYPES
+from tercet.contracts.packs.schema import PUBLIC_TYPES
 
 from .harness import Tercet
 

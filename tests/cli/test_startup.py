@@ -64,7 +64,7 @@ def test_a_light_command_imports_nothing_heavy(words: tuple[object, ...]) -> Non
         "tercet.cli.run.run",
         "tercet.cli.sessions.sessions",
         "tercet.cli.replay.tune",
-        "tercet.cli.journal.stats",
+        "tercet.cli.sessions.journal",
     }
 
 

@@ -31,6 +31,17 @@ def test_plan_b_passes_with_the_published_object(tercet: Tercet) -> None:
     assert answer.json["verify"] == {"ok": True, "reasons": ["2 steps, 2 required outputs covered"]}
 
 
+def test_a_fact_that_several_findings_rest_on_is_said_once(tercet: Tercet) -> None:
+    """Evidence of another order makes both parameters unbound; the screen says so, and why only once."""
+    words = ("verify", REFUNDS, PLANS / "plan_b.json", "--input", '{"order_id": "ord_882"}')
+    fact = "does not relate to the request: order_id is 'ord_881', not 'ord_882'"
+    shown = " ".join(tercet(*words).out.replace("│", " ").split())
+    assert shown.count(fact) == 1
+    assert "step 1 takes amount_inr from a literal of the plan, for the same reason" in shown
+    refusals = tercet(*words, "--json").json["verdict"]["refusals"]
+    assert sum(fact in each["reason"] for each in refusals) == 5
+
+
 def test_every_approval_is_listed_with_its_step_and_its_reason(tercet: Tercet) -> None:
     """On the screen and as JSON: which gate, at which step, whether it is certain, and why."""
     told = tercet("verify", REFUNDS, PLANS / "plan_b.json", "--json").json["waits"]

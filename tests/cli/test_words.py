@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tercet.cli.amounts import read_amounts, read_duration
+from tercet.cli.inputs import read_amounts, read_duration
 from tercet.contracts.errors import UsageError
-from tercet.view.terminal.text import ahead
-from tercet.view.terminal.values import readable, sample
+from tercet.view.terminal.text import ahead, readable, sample
 from tercet.view.text import amount_text
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tercet.contracts.errors import UsageError
-from tercet.replay.bundle.writing import new_file
+from tercet.replay.bundle.exporting import new_file
 
 from .harness import REFUNDS, Tercet
 from .runs import ORDER_881, REFUND, Kitchen

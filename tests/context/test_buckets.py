@@ -18,9 +18,9 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.planner_view import show_evidence, show_tool
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
+from tercet.contracts.text.planner_view import show_evidence, show_tool
 from tercet.contracts.values.canonical import canonical
 from tercet.critic.verify import verify
 from tercet.packs import Pack

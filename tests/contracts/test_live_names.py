@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 import tercet
-from tercet.contracts.schema import PUBLIC_TYPES
+from tercet.contracts.packs.schema import PUBLIC_TYPES
 
 SRC = Path(tercet.__file__).parent
 CONTRACTS = "tercet.contracts"

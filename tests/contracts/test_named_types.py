@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tercet.contracts.schema import PUBLIC_TYPES
+from tercet.contracts.packs.schema import PUBLIC_TYPES
 
 NAMED_BY_THE_TEXTS = {
     "R22": "Plan DecisionRecord ToolCall ToolResult BackgroundSession",

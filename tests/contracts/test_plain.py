@@ -17,11 +17,13 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.plan import named_problems
 from tercet.contracts.request import Request
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values import references
 from tercet.contracts.values.canonical import canonical
-from tercet.contracts.values.plain import is_small, not_json, not_plain
+from tercet.contracts.values.plain import is_small, not_json, not_plain, scan_scalars
 from tercet.contracts.values.trust import scalars
 
 REF = "kg:order:o1#snapshot_k1"
@@ -170,3 +172,24 @@ def test_a_value_is_plain_exactly_if_each_of_its_parts_is(value: Any) -> None:
 def test_a_small_value_is_one_that_is_read_at_once(value: Any, expected: bool) -> None:
     """Many parts and long texts are large, and so may be what is not JSON."""
     assert is_small(value) is expected
+
+
+odd_values = st.sampled_from(
+    [*NOT_PLAIN.values(), "é", 2**53 - 1, 1.5, [], {}, {"$from": "s1"}, True, None, "s", 7]
+)
+odd_names = st.sampled_from(["a", "b", "", "$from", "a$", "é", "\ud800", 3])
+
+
+@settings(deadline=None)
+@given(st.dictionaries(odd_names, odd_values, max_size=3))
+def test_scalars_that_are_scanned_quickly_have_no_fault(members: dict[Any, Any]) -> None:
+    """What the quick scan lets through is what the whole scan finds, and nothing is wrong with it."""
+    found = scan_scalars(members)
+    if found is not None:
+        assert found == references.scan(members)
+        assert named_problems(members, ("params",)) == []
+
+
+def test_ordinary_parameters_are_scanned_quickly() -> None:
+    """Otherwise nothing would be gained."""
+    assert scan_scalars({"n": 1, "text": "x", "is_new": True, "note": None}) is not None

@@ -20,12 +20,12 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.outputs import exit as exits
 from tercet.contracts.outputs import quality, repair, rubric
+from tercet.contracts.packs.schema import PUBLIC_TYPES, json_schema
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.runs import budget, invocation, record, run, saga
 from tercet.contracts.runs import session as sessions
 from tercet.contracts.runs.scorecard import Evaluation, EvaluatorName, Finding, Scorecard
-from tercet.contracts.schema import PUBLIC_TYPES, json_schema
 from tercet.contracts.shape import TYPE_VERSION, as_list, as_object
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import Limit, OncePer, ToolSpec, ToolTerms

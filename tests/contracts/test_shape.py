@@ -10,10 +10,10 @@ from pydantic import BaseModel, ValidationError
 
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.packs.schema import PUBLIC_TYPES, json_schema
 from tercet.contracts.plan import Compensation, Plan, Step
 from tercet.contracts.runs.record import DecisionRecord
 from tercet.contracts.runs.session import Heartbeat
-from tercet.contracts.schema import PUBLIC_TYPES, json_schema
 from tercet.contracts.shape import TYPE_VERSION, Authored, Published, Shape, unchecked
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import StepScore, Verdict

@@ -162,6 +162,8 @@ def test_extending_raises_limits_only() -> None:
     assert not is_extension({})
     assert not is_extension({"tokens": 0})
     assert not is_extension({"tokens": True})
+    assert is_extension({"tokens": 2**50})
+    assert not is_extension({"tokens": 2**50 + 1})
     assert not is_extension({"steps": 5})
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.context import (
     CompiledContext,
     EvidenceManifestEntry,
@@ -21,6 +20,7 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import Actor, Request
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Verdict
 from tercet.critic.verify import verify

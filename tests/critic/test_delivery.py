@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.outputs.quality_rules import QualityRules
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.contracts.steps.graph import MAX_TAKERS
 from tercet.contracts.verdict import Verdict
 from tercet.critic.order import find_uncertain

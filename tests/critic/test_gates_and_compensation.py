@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.context import ToolManifestEntry
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Step
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.contracts.verdict import Verdict
 from tercet.critic.verify import validate
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.context import EarlierCall
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.contracts.verdict import Refusal
 from tercet.critic.dispatch import Progress, recheck, resolved_review
 from tercet.critic.reading import with_params

@@ -12,8 +12,7 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.relations import FieldSpec
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Verdict
-from tercet.planner.assignment import Assignment
-from tercet.planner.sentences import offered_values
+from tercet.planner.sentences import Assignment, offered_values
 
 from .houses import SHOP, House, plan, refused, step, tool
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tercet import Actor, DecisionSpec, Pack, tool
-from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.decision import RiskTier
 from tercet.contracts.errors import UsageError
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.contracts.runs.budget import RunBudget
 from tercet.critics import (
     CircuitBreaker,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ from tercet.contracts.errors import InternalError
 from tercet.database.schema import Migration, Schema
 from tercet.database.sqlite import Connections, SqliteSession, connect_writer
 from tercet.evidence.errors import EVIDENCE, StoreClosed
+from tercet.evidence.opening import open_evidence
+from tercet.journal.opening import open_journal
 
 SCHEMA = Schema(
     kind=EVIDENCE,
@@ -37,7 +40,7 @@ async def opened(path: Path) -> AsyncGenerator[Connections]:
 
 async def words(connections: Connections, wanted: list[str] | None = None) -> list[str]:
     """Return the words of a store."""
-    return [word for (word,) in await connections.read(lambda session: session.fetch("list", wanted))]
+    return [word for (word,) in await connections.read("", lambda session: session.fetch("list", wanted))]
 
 
 @pytest.mark.req("R149")
@@ -88,3 +91,25 @@ def test_a_transaction_that_raises_or_waits_leaves_nothing(tmp_path: Path) -> No
             await words(connections)
 
     asyncio.run(main())
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """Return who may do what with each file of a folder."""
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+async def test_other_users_cannot_read_a_new_store(tmp_path: Path) -> None:
+    """Journal, evidence and the files beside them are for their owner; a file that exists keeps its mode."""
+    before = os.umask(0o022)
+    try:
+        async with (
+            open_journal(f"sqlite:///{tmp_path / 'runs.db'}"),
+            open_evidence(f"sqlite:///{tmp_path / 'e.db'}"),
+        ):
+            assert set(modes(tmp_path).values()) == {0o600}
+        shared = tmp_path / "shared.db"
+        shared.touch(0o644)
+        async with open_journal(f"sqlite:///{shared}"):
+            assert modes(tmp_path)["shared.db"] == 0o644
+    finally:
+        os.umask(before)

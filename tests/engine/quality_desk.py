@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
 from tercet.contracts.prices import TokenPrices
 from tercet.contracts.question import Question
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event

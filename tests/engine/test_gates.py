@@ -13,7 +13,7 @@ from tercet.contracts.policy import Policy
 from tercet.core import events as e
 from tercet.runtime import RunResult
 from tercet.tools import ToolContext
-from tercet.tools.reconcile import Absent, Happened
+from tercet.tools.tool import Absent, Happened
 
 from .test_limits import failing, taking
 from .test_runs import Script

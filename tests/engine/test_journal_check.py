@@ -217,6 +217,21 @@ async def test_rows_that_contradict_the_events_are_named(url: str, edit: str) ->
         assert [problem for problem in found if problem.place.startswith(place)], found
 
 
+async def test_rows_of_denied_sessions_that_an_earlier_version_wrote_are_sound(tmp_path: Path) -> None:
+    """They were due after two heartbeats, and are due at once now; a row that is never due is a fault in both."""
+    own = f"sqlite:///{tmp_path / 'runs.db'}"
+    _, second = await _run_to_the_gate(own)
+    async with Runtime(PACK, own, tenant="a", watchdog_ms=None) as runtime:
+        await runtime.deny(f"{second}.g1", actor=FRED)
+        heartbeat = (await runtime.state(second)).start.heartbeat
+    assert (await _check(own)).problems == []
+    where = f"WHERE session_id = '{second}'"
+    await _change(own, "sessions", f"due_at = updated_at + {2 * heartbeat} {where}")
+    assert (await _check(own)).problems == []
+    await _change(own, "sessions", f"due_at = NULL {where}")
+    assert [problem.place for problem in (await _check(own)).problems] == ["its row"]
+
+
 async def test_a_stop_that_was_moved_to_another_tenant_is_not_read_as_its_stop(url: str) -> None:
     """Every event beside the sessions names its tenant and its stream, and readers compare them."""
 

@@ -84,7 +84,7 @@ async def test_what_grows_with_a_value_is_done_in_a_thread(
     )
     watched = [
         (gateway, "_usable"), (copy, "deepcopy"), (values, "encode_json"), (driver, "decide"), (codec, "encode"),
-        (calls, "_intent"), (ending, "Results"), (ending, "score"), (ending, "finalize"),
+        (calls, "_intent"), (ending, "Results"), (ending, "score"), (ending, "split_record"),
     ]  # fmt: skip
 
     async with workshop.runtime(workshop.pack()) as runtime:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.question import Question
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.record import FailureReport
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.errors import NotDone
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event

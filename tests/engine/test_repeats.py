@@ -23,7 +23,7 @@ from tercet.journal.side_stream import append_next
 from tercet.packs.pack import Pack
 from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
-from tercet.tools.reconcile import Absent, Happened
+from tercet.tools.tool import Absent, Happened
 
 from .workshop import ADA, ASK, BOB, Death, Workshop, echo, events, plan, step
 

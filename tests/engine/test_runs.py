@@ -18,6 +18,7 @@ from tercet.core.config import RunConfig
 from tercet.core.transcript import transcript
 from tercet.engine.checkpoint import read_point
 from tercet.engine.driver import Driver
+from tercet.executor.collector import YOUNG
 from tercet.planner.sources import PlanningError
 from tercet.tools import ToolContext
 
@@ -465,6 +466,23 @@ def test_the_last_checkpoint_says_how_it_ended(workshop: Workshop) -> None:
             assert point.results.hex() in state.head
 
     workshop.run(main())
+
+
+def test_the_collector_looks_less_often_while_runs_are_under_way(workshop: Workshop, url: str) -> None:
+    """It has nothing to find in them; the program's thresholds are back when they have ended."""
+    seen: list[int] = []
+
+    async def look(_: ToolContext, __: dict[str, Any]) -> None:
+        seen.append(gc.get_threshold()[0])
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+            await runtime.run(ASK, plan=plan(step("a")))
+
+    workshop.tool("do.it", look)
+    before = gc.get_threshold()
+    workshop.run(main())
+    assert (seen, gc.get_threshold()) == ([YOUNG], before)
 
 
 def test_a_run_is_let_go_of_at_its_end(workshop: Workshop, url: str) -> None:

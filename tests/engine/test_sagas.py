@@ -14,11 +14,12 @@ from tercet.contracts.runs.record import FailureReport
 from tercet.contracts.runs.saga import RollbackStatus
 from tercet.core import events as e
 from tercet.engine.values import LARGE
+from tercet.executor.breaker import CircuitBreaker
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
 from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
-from tercet.tools.reconcile import Absent, Happened
+from tercet.tools.tool import Absent, Happened
 
 from .test_limits import failing
 from .test_runs import Script
@@ -90,6 +91,22 @@ async def end_by(how: str, workshop: Workshop, runtime: Runtime) -> RunResult:
         case _:
             await workshop.clock.sleep(100_000)
     return await runtime.resume(result.session_id)
+
+
+async def test_an_open_circuit_does_not_withhold_a_compensation(workshop: Workshop, url: str) -> None:
+    """The tool has failed in other runs: the effects of this one are undone all the same."""
+    world(workshop, failing(CircuitBreaker().threshold, OSError("down")))
+    async with workshop.journal(url) as journal, workshop.runtime(saga_pack(workshop), journal) as runtime:
+        result = await denied(runtime)
+        for _ in range(2):
+            await runtime.run(ASK, plan=plan(step("u", "undo.it", params={"n": 1})), actor=ADA)
+        ended = await runtime.resume(result.session_id)
+        found = await events(journal, result.session_id)
+        assert (ended.status, undone(workshop)) == ("rejected", ["b", "a"])
+        circuits = [
+            each.breaker for each in found if isinstance(each, e.Intent) and each.step.startswith("~")
+        ]
+        assert circuits == ["OPEN", "CLOSED"]
 
 
 @pytest.mark.req("R233")

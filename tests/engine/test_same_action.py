@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.gate import Gate
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.core import events as e
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack

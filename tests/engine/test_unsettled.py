@@ -15,7 +15,7 @@ from tercet.executor.breaker import CircuitBreaker
 from tercet.journal.protocol import Append
 from tercet.runtime import Runtime
 from tercet.tools import ToolContext
-from tercet.tools.reconcile import Absent, Happened
+from tercet.tools.tool import Absent, Happened
 
 from .workshop import ADA, ASK, BOB, Workshop, events, names, plan, step
 

@@ -12,7 +12,7 @@ from tercet.contracts.runs.invocation import Backoff
 from tercet.core import events as e
 from tercet.core.attempt import delay_ms
 from tercet.tools import ToolContext
-from tercet.tools.reconcile import Absent
+from tercet.tools.tool import Absent
 
 from .workshop import ADA, ASK, Behave, Workshop, events, plan, step
 

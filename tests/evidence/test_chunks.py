@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.evidence.importing.chunks import MOST, split
+from tercet.evidence.importing.texts import MOST, split
 
 PIECES = st.sampled_from(
     ["# Head\n", "## Sub\n", "####### seven\n", "word ", "Sentence. ", "\n", "\n\n", "```\n", "~~~~\n", "é𝄞", "x" * 700, " " * 50, "\t",

@@ -18,7 +18,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.text.search_words import terms_of
 from tercet.contracts.values.canonical import digest, hash_bytes
 from tercet.evidence.opening import open_evidence
-from tercet.evidence.ranking import indexed
+from tercet.evidence.rows import indexed
 from tercet.evidence.store import Change, EvidenceStore, NewDocument, NewFact, Removal
 
 T = TypeVar("T")

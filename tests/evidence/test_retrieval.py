@@ -16,8 +16,17 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.plan import EvidenceQuery
 from tercet.contracts.runs.record import MemoryProposal
 from tercet.contracts.values.canonical import digest
-from tercet.evidence.episodes import EPISODE, accept, lowest
-from tercet.evidence.retrieval import Named, Retriever, WordRetriever, classes_for, facts_for, retrieve
+from tercet.evidence.retrieval import (
+    EPISODE,
+    Named,
+    Retriever,
+    WordRetriever,
+    accept,
+    classes_for,
+    facts_for,
+    lowest,
+    retrieve,
+)
 from tercet.evidence.sqlite import SqliteEvidence
 from tercet.testing.evidence_backend import document, fact, take
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tercet.contracts.text.search_words import LONGEST, MOST_TERMS, terms_of, words_of
 from tercet.evidence.opening import open_evidence
-from tercet.evidence.ranking import MOST_WORDS, Match, Totals, best, indexed, score
+from tercet.evidence.rows import MOST_WORDS, Match, Totals, best, indexed, score
 from tercet.evidence.store import EvidenceStore, NewFact
 from tercet.testing.evidence_backend import fact, take
 from tercet.testing.expectation import new_tenant

@@ -47,7 +47,7 @@ def changes(library: Path) -> list[Any]:
 
 
 @pytest.mark.req("R57", "R63", "R274")
-@pytest.mark.parametrize("replans", [2, 0])
+@pytest.mark.parametrize("replans", [1, 0])
 def test_a_real_model_proposes_and_the_critic_has_the_last_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replans: int
 ) -> None:

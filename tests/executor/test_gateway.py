@@ -19,8 +19,8 @@ from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import MAX_RESULT_BYTES, Gateway
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool, ToolContext
-from tercet.tools.reconcile import Absent, Happened
-from tercet.tools.reconcile import Unknown as NotSure
+from tercet.tools.tool import Absent, Happened
+from tercet.tools.tool import Unknown as NotSure
 
 CONTEXT = ToolContext(tenant="t", run_id="r", step_id="s", actor="ada", idempotency_key="k", attempt=2)
 

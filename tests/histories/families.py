@@ -24,7 +24,7 @@ from tercet.contracts.tasks import TaskLibrary
 from tercet.packs.pack import Pack
 from tercet.runtime import Runtime
 from tercet.tools import ToolContext
-from tercet.tools.reconcile import Absent, Happened, Unknown
+from tercet.tools.tool import Absent, Happened, Unknown
 
 from .world import (
     ADA,

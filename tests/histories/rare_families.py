@@ -19,7 +19,7 @@ from tercet.critics import Decision, Engine, critic
 from tercet.engine.models.planner import ModelPlanner
 from tercet.testing.clock import EPOCH_MS
 from tercet.tools import ToolContext
-from tercet.tools.reconcile import Absent, Happened, Unknown
+from tercet.tools.tool import Absent, Happened, Unknown
 
 from .families import BOSS, LAW, POINTS, Family, Scene, carry_on, crash, in_two_acts, start
 from .model_families import AgentState, Clerk, agent_tools, library_store, model, walk_agent

@@ -23,7 +23,7 @@ from typing import Any, cast
 import msgspec
 
 from engine.workshop import Held
-from tercet.contracts.behaviour import CURRENT
+from tercet.contracts.runs.behaviour import CURRENT
 from tercet.contracts.shape import as_list, as_object
 from tercet.core import codec
 from tercet.journal.memory import MemoryJournal

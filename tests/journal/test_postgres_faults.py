@@ -17,7 +17,7 @@ from journal.servers import administrator, new_database
 from plugins.postgres import PostgresServer
 from tercet.contracts.errors import UsageError
 from tercet.database import postgres
-from tercet.database.postgres import Connection, migrate
+from tercet.database.postgres import READER, Connection, make_reader, migrate
 from tercet.database.schema import Migration, Schema
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import (
@@ -290,7 +290,10 @@ async def limited(url: str, most: int) -> AsyncGenerator[str]:
     """The address of a database of one's own, for a user who may have only so many connections."""
     user = f"user_{secrets.token_hex(4)}"
     async with new_database(url) as own, administrator(own) as connection:
-        await connection.execute(f"CREATE ROLE {user} LOGIN CONNECTION LIMIT {most}")
+        await make_reader(connection, SCHEMA, own)
+        await connection.execute(
+            f"CREATE ROLE {user} LOGIN CONNECTION LIMIT {most}; GRANT {READER} TO {user}"
+        )
         await connection.execute(
             f"GRANT CREATE ON DATABASE {own.partition('?')[0].rpartition('/')[2]} TO {user}"
         )

@@ -185,7 +185,8 @@ def test_a_file_that_may_not_be_written_can_be_read(public_folder: Path) -> None
     """A read-only file is read as ever, and an append says that it may not be written."""
     path = public_folder / "runs.db"
     asyncio.run(make_journal(path, 3))
-    path.chmod(0o444)
+    for file in public_folder.iterdir():
+        file.chmod(0o444)
 
     async def run() -> None:
         async with open_journal(at(path)) as journal:
@@ -286,7 +287,8 @@ def test_a_journal_in_a_folder_that_may_only_be_read_opens_whoever_owns_its_comm
     """Looking needs neither the right to write nor the right to read the commit log."""
     path = public_folder / "runs.db"
     asyncio.run(make_journal(path, 3))
-    path.chmod(0o444)
+    for file in public_folder.iterdir():
+        file.chmod(0o444)
     heads_path(path).chmod(0o600)
     public_folder.chmod(0o555)
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from engine.workshop import ADA, BOB, CLEO, DAN, Death, Workshop, events
-from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.errors import UsageError
 from tercet.contracts.policy import Policy
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.core import events as e
 from tercet.packs.pack import Pack
 from tercet.runtime import Runtime

@@ -9,13 +9,12 @@ import pytest
 
 from engine.workshop import ADA, Workshop
 from tercet.contracts.lane import Lane
-from tercet.contracts.tuning import LaneSurface, ScoreWeights
+from tercet.contracts.packs.tuning import LaneSurface, ScoreWeights
 from tercet.packs.checking import check
 from tercet.packs.surfaces import read_value, write_value
 from tercet.replay.recording import load
 from tercet.replay.rules import RuleSource
-from tercet.replay.tuning.frozen import tunable
-from tercet.replay.tuning.guardrails import Evidence, hold
+from tercet.replay.tuning.frozen import Evidence, hold, tunable
 from tercet.replay.tuning.measuring import Outcome, measure, measure_recorded
 from tercet.replay.tuning.scoring import Comparison, Wish
 from tercet.tools import ToolContext

@@ -17,7 +17,7 @@ from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.packs import Pack, check_folder
 from tercet.packs.lock import LOCK_FILE
-from tercet.tools import ToolContext, pinned_files
+from tercet.tools import ToolContext
 from tercet.tools.tool import Lines
 
 CONTEXT = ToolContext(tenant="t", run_id="r", step_id="s", actor="ada", idempotency_key="k")
@@ -177,7 +177,7 @@ def test_a_program_that_is_no_longer_a_regular_file_has_changed(
         case "folder":
             program.mkdir()
         case _:
-            monkeypatch.setattr(pinned_files, "MAX_BYTES", 5)
+            monkeypatch.setattr("tercet.tools.code.MAX_BYTES", 5)
             kept.rename(program)
     ended = run(pack)
     assert isinstance(ended, NotHappened)

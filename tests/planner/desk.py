@@ -10,7 +10,7 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.request import Request
 from tercet.contracts.tool import ToolSpec
-from tercet.planner.assignment import Assignment
+from tercet.planner.sentences import Assignment
 from tercet.tools import tool
 
 FIND = ToolSpec(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import Reply
 from tercet.planner.answer import read_answer
-from tercet.planner.assignment import Assignment
+from tercet.planner.sentences import Assignment
 from tercet.planner.sources import PlanningError
 
 from .desk import RULES, SEND, assignment

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tercet.planner.binding import bind, express
 from tercet.planner.sources import PlanningError
+from tercet.planner.template import bind, express
 
 
 def test_a_selection_gets_its_arguments_and_the_ids_of_subtasks() -> None:

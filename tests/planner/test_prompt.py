@@ -17,8 +17,8 @@ from tercet.contracts.question import Question
 from tercet.contracts.relations import Relation
 from tercet.contracts.text.pasted import visible
 from tercet.contracts.tool import ToolSpec
-from tercet.planner.assignment import Assignment, Complaint
 from tercet.planner.prompt import write_question
+from tercet.planner.sentences import Assignment, Complaint
 from tercet.planner.sources import PlanningError
 
 from .desk import LETTER, RULES, assignment

@@ -12,10 +12,9 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.relations import FieldSpec
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import ToolSpec
-from tercet.planner.assignment import Assignment
 from tercet.planner.plan_schema import answer_schema
 from tercet.planner.prompt import write_question
-from tercet.planner.sentences import offered_values
+from tercet.planner.sentences import Assignment, offered_values
 
 from .desk import assignment
 

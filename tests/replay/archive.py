@@ -13,10 +13,9 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.journal.protocol import Append, Journal, NewCheckpoint
 from tercet.packs.pack import Pack
-from tercet.replay.bundle.exporting import Exported, PackContent, export_run
+from tercet.replay.bundle.exporting import BundleWriter, Exported, PackContent, export_run
 from tercet.replay.bundle.layout import FIRST_LINE, ORDER
 from tercet.replay.bundle.signing import PrivateKey
-from tercet.replay.bundle.writing import BundleWriter
 from tercet.tools import ToolContext
 
 TENANT = "default"

@@ -9,9 +9,9 @@ import pytest
 
 from engine.quality_desk import FACT, GOOD, KEY, WRITE, desk
 from engine.workshop import ADA, ASK, Workshop, plan, step
-from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.engine import checkpoint
@@ -126,17 +126,18 @@ def test_a_rule_of_a_later_version_is_not_guessed(
     assert told.value.code == "newer_rules"
 
 
-OLDER = tuple(number for number in CURRENT if number != Behaviour.OUTPUTS_SCREENED)
-EARLIER = "outputs judged by rules before 6"
+OLDER = tuple(number for number in CURRENT if number != Behaviour.OUTPUTS_READ_WIDELY)
+OLDEST = tuple(number for number in OLDER if number != Behaviour.OUTPUTS_SCREENED)
+EARLIER = f"outputs judged by rules before {int(Behaviour.OUTPUTS_READ_WIDELY)}"
 
 
 @pytest.mark.req("R271", "R273")
-@pytest.mark.parametrize("rules", [OLDER, CURRENT])
+@pytest.mark.parametrize("rules", [OLDEST, OLDER, CURRENT])
 def test_judgements_by_rules_that_are_gone_are_facts_and_counted(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, rules: tuple[int, ...]
 ) -> None:
-    """Before rule 6 a judge vouched for texts that no longer exists: what it said is taken as it was recorded, and the
-    report says how often. By rule 6 every judgement follows again, and a changed one is found."""
+    """No earlier judge is kept: what one said is taken as it was recorded, and the report says how often. By the rules of
+    today every judgement follows again, and a changed one is found."""
     framed = Pack.run_context
 
     def frame(self: Pack, **given: Any) -> Any:
@@ -149,7 +150,7 @@ def test_judgements_by_rules_that_are_gone_are_facts_and_counted(
     assert report.difference is None
     taken = {each.event: each.count for each in report.facts if each.reason == EARLIER}
     judgements = {"outputs_verified": 2, "outputs_critiqued": 2, "outputs_repaired": 1, "run_reported": 1}
-    assert taken == (judgements if rules == OLDER else {})
+    assert taken == ({} if rules == CURRENT else judgements)
     events = [codec.decode(each) for each in recording.events]
     at = next(n for n, each in enumerate(events) if isinstance(each, e.OutputsVerified))
     verified = events[at]

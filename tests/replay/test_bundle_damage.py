@@ -13,10 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from engine.workshop import Workshop
 from tercet.contracts.errors import UsageError
-from tercet.replay.bundle.errors import BundleDamaged
-from tercet.replay.bundle.reading import open_bundle
-from tercet.replay.bundle.signing import PrivateKey
-from tercet.replay.bundle.verifying import verify_bundle, verify_stream
+from tercet.replay.bundle.reading import open_bundle, verify_bundle, verify_stream
+from tercet.replay.bundle.signing import BundleDamaged, PrivateKey
 
 from .archive import make, make_small, split
 from .bundle_checker import check

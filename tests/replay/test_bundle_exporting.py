@@ -27,12 +27,10 @@ from tercet.journal.errors import JournalCorrupt
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append, Journal, Stored
-from tercet.packs.files import read_files
+from tercet.packs.declared import read_files
 from tercet.packs.pack import Pack
-from tercet.replay.bundle.exporting import PackContent, export_run
-from tercet.replay.bundle.reading import open_bundle
-from tercet.replay.bundle.verifying import verify_bundle
-from tercet.replay.bundle.writing import new_file
+from tercet.replay.bundle.exporting import PackContent, export_run, new_file
+from tercet.replay.bundle.reading import open_bundle, verify_bundle
 
 from .archive import TENANT, copy, make, put_in, run_to_the_end, run_to_the_gate, shop
 

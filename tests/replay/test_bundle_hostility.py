@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from engine.workshop import Workshop
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.engine.session_reader import restore
-from tercet.replay.bundle.errors import BundleDamaged
+from tercet.replay.bundle.exporting import BundleWriter
 from tercet.replay.bundle.layout import FIRST_LINE, MAX_LINE, START, is_path
-from tercet.replay.bundle.reading import open_bundle
-from tercet.replay.bundle.verifying import Finding, verify_bundle, verify_stream
-from tercet.replay.bundle.writing import BundleWriter
+from tercet.replay.bundle.reading import Finding, open_bundle, verify_bundle, verify_stream
+from tercet.replay.bundle.signing import BundleDamaged
 
 from .archive import make
 

@@ -15,11 +15,11 @@ from tercet.contracts.values.canonical import canonical
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.journal.chain import ZERO, link
-from tercet.replay.bundle.verifying import verify_bundle
-from tercet.replay.bundle.writing import BundleWriter
+from tercet.replay.bundle.exporting import BundleWriter
+from tercet.replay.bundle.reading import verify_bundle
 from tercet.replay.recording import Recording, load_bundle
 from tercet.replay.replay import replay_recording
-from tercet.view.replay import Difference
+from tercet.view.run import Difference
 
 from .archive import make, split
 

@@ -22,14 +22,13 @@ from tercet.core import codec
 from tercet.core import events as e
 from tercet.critic.pluggable.critic import is_pure
 from tercet.critics import Critic, CriticResult, Decision, Engine, SelfReflectionCritic, critic
-from tercet.replay.agents import Agents
-from tercet.replay.guard import IoRefused
+from tercet.replay.recorded_run import IoRefused
 from tercet.replay.recording import Recording, load
 from tercet.replay.replay import replay_recording
-from tercet.replay.rules import RuleSource
+from tercet.replay.rules import Agents, RuleSource
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool
-from tercet.view.replay import ReplayReport
+from tercet.view.run import ReplayReport
 
 FINAL = Decision.final({"said": "done"})
 

@@ -18,7 +18,7 @@ from tercet.core import events as e
 from tercet.journal.memory import MemoryJournal
 from tercet.replay.recording import Recording, load
 from tercet.replay.replay import replay_recording
-from tercet.view.replay import Difference
+from tercet.view.run import Difference
 
 
 def told(workshop: Workshop, name: str) -> Recording:

@@ -22,7 +22,7 @@ import pytest
 from engine.workshop import Workshop
 from tercet.packs.pack import Pack
 from tercet.replay import recorded_run
-from tercet.replay.guard import IoRefused, guarded
+from tercet.replay.recorded_run import IoRefused, guarded
 from tercet.replay.replay import replay_recording
 from tercet.replay.what_if import what_if
 
@@ -174,7 +174,7 @@ def test_a_rule_that_reads_a_file_cannot_hide_in_a_replay(
 _EVALUATE_GUARDED = """
 import sys
 from tercet.policy.expressions import evaluate_planner
-from tercet.replay.guard import guarded
+from tercet.replay.recorded_run import guarded
 
 with guarded():
     print(evaluate_planner("a.b == 1", {"a": {"b": 1}}).value)

@@ -21,7 +21,7 @@ from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording, load
 from tercet.replay.replay import replay_recording
-from tercet.view.replay import Difference, ReplayReport
+from tercet.view.run import Difference, ReplayReport
 
 _E = TypeVar("_E", bound=e.Event)
 

@@ -16,7 +16,7 @@ from typing import Any, get_args
 import pytest
 
 from histories import seeded
-from tercet.contracts.behaviour import CURRENT, Behaviour
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.engine import sessions

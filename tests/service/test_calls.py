@@ -17,6 +17,8 @@ from tercet.contracts.errors import UsageError
 from tercet.engine.streams.api_keys import SCOPES, NewKey
 from tercet.engine.streams.audit import read_audit
 from tercet.executor.clock import SystemClock
+from tercet.journal.memory import MemoryJournal
+from tercet.journal.protocol import Stored
 from tercet.service.boundary import HEADERS, Limits
 from tercet.service.methods import METHODS
 from tercet.service.server import ServeSettings, require_authentication
@@ -111,6 +113,91 @@ async def test_a_credential_that_calls_too_often_is_slowed_down() -> None:
         assert "gates" in await desk.rpc(second, "listGates")
 
 
+class CountingJournal(MemoryJournal):
+    """A journal that notes which sessions are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
+        """Return events, and note whose they are."""
+        self.seen |= {stream} if stream.startswith("ses_") else set()
+        return await super().read(tenant, stream, after=after, limit=limit)
+
+
+async def test_a_page_of_gates_reads_only_its_own_sessions(shop: Path) -> None:
+    """Pages cover all gates once, also if one that ended a page is answered; other tenants' places are not found."""
+    journal = CountingJournal()
+    async with open_desk(journal) as desk:
+        agent, lead = (
+            await desk.key("agt_support"),
+            await desk.key("user_finance_lead", roles=("finance_lead",)),
+        )
+        started = [await desk.rpc(agent, "invokeAgent", request=REFUND) for _ in range(7)]
+        expected = {each["gates"][0] for each in started}
+        found: list[str] = []
+        cursor: dict[str, Any] = {}
+        while True:
+            journal.seen.clear()
+            page = await desk.rpc(agent, "listGates", limit=2, **cursor)
+            assert len(journal.seen) <= 4
+            found += [each["id"] for each in page["gates"]]
+            if page["next_cursor"] is None:
+                break
+            cursor = {"cursor": page["next_cursor"]}
+            if len(found) == 4:
+                await desk.rpc(lead, "denyGate", gate_id=found[-1])
+                await desk.until(agent, found[-1].rpartition(".")[0])
+        assert (len(found), set(found)) == (7, expected)
+        other = await desk.key("ann", tenant="other")
+        for place in (cursor["cursor"], "x", "awaiting_gate:ses_ffff.g1", "paused:", "nothing:ses_ffff.g1"):
+            assert (await desk.rpc(other, "listGates", cursor=place))["code"] == "not_found", place
+
+
+async def test_one_tenant_does_not_take_every_place(shop: Path) -> None:
+    """Calls that wait keep the tenant's places; another tenant is answered, and a call that has ended frees its place."""
+    async with open_desk(limits=Limits(requests_at_once=4, tenant_requests=2)) as desk:
+        agent, other = await desk.key("agt_support"), await desk.key("ann", tenant="other")
+        started = await desk.rpc(agent, "invokeAgent", request=REFUND)
+        path = f"/v1/sessions/{started['session']['session_id']}/progress"
+        sent = {"authorization": f"Bearer {agent}"}
+        following = [asyncio.create_task(desk.client.get(path, headers=sent)) for _ in range(2)]
+        async with asyncio.timeout(60):
+            while (refused := await desk.rpc(agent, "listGates")).get("code") != "overloaded":  # noqa: ASYNC110 - the streams have no event
+                await asyncio.sleep(0.01)
+        assert refused["message"] == "too many requests of this tenant at once"
+        assert (await desk.rpc(other, "listGates"))["gates"] == []
+        for each in following:
+            each.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
+        assert "gates" in await desk.rpc(agent, "listGates")
+
+
+async def test_a_budget_is_not_extended_beyond_what_json_can_say(shop: Path) -> None:
+    """An extension that would make the session unreadable is refused, and the session is read as before."""
+    async with open_desk() as desk:
+        operator = await desk.key("olga", scopes=SCOPES)
+        started = await desk.rpc(operator, "invokeAgent", request=REFUND)
+        session = started["session"]["session_id"]
+        for _ in range(3):
+            refused = await desk.rpc(
+                operator, "extendBudget", session_id=session, more={"tool_calls": 2**64 - 1}
+            )
+            assert refused["code"] == "wrong_extension"
+        assert "session" in await desk.rpc(operator, "getSession", session_id=session)
+
+
+async def test_every_call_of_a_batch_counts() -> None:
+    """Twenty calls in one request are twenty calls: a batch over the limit is refused whole."""
+    async with open_desk(limits=Limits(burst=25, calls_per_second=0.001)) as desk:
+        key = await desk.key("ann")
+        batch = [{"jsonrpc": "2.0", "id": number, "method": "listGates"} for number in range(20)]
+        assert len((await desk.post(key, batch)).json()) == 20
+        refused = await desk.post(key, batch)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited")
+
+
 async def test_expired_revoked_and_invented_keys_are_refused() -> None:
     """Each gets status 401 and the same message, and the revoked one at once."""
     async with open_desk() as desk:
@@ -160,7 +247,7 @@ async def test_another_tenants_ids_are_not_found(shop: Path) -> None:
             fields = method.params.model_fields
             if not {"session_id", "gate_id"} & {*fields}:
                 continue
-            more: dict[str, Any] = {"more": {"tokens": 1}, "happened": True, "decision": "keep"}
+            more: dict[str, Any] = {"more": {"tokens": 1}, "happened": True, "decision": "keep", "step": "s1"}
             given = {key: value for key, value in more.items() if key in fields}
             named = "session_id" if "session_id" in fields else "gate_id"
             real, unknown = (session, "ses_ffff") if named == "session_id" else (gate, "ses_ffff.g1")

@@ -37,8 +37,19 @@ async def test_a_refund_by_the_asynchronous_client(shop: Path) -> None:
             with pytest.raises(TercetError) as refused:
                 await agent.approve(waiting.gates[0])
             assert (refused.value.code, bool(refused.value.remedy)) == ("own_gate", True)
-            shown = (await finance.gate(waiting.gates[0]))["gate"]
-            await finance.approve(waiting.gates[0], digest=shown["digest"])
+            shown = await finance.gate(waiting.gates[0])
+            assert (shown.owner, shown.roles, shown.params["amount_inr"]) == (
+                "agt_support",
+                ("finance_lead",),
+                24500,
+            )
+            listing = await finance.gates()
+            assert [each.digest for each in listing.gates] == [shown.digest]
+            assert listing.next_cursor is None
+            rows = await agent.sessions(status="awaiting_gate", limit=1)
+            assert [(row.session_id, row.gates) for row in rows.sessions] == [(waiting.id, waiting.gates)]
+            assert rows.sessions[0].started_at.tzinfo is not None
+            await finance.approve(waiting.gates[0], digest=shown.digest)
             envelopes = [each async for each in agent.watch(waiting.id)]
             assert envelopes[-1].completed_step_count == envelopes[-1].total_step_count
             assert [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator, Iterator
@@ -79,6 +80,8 @@ async def test_the_tenant_comes_from_the_configured_claim(issuer: Issuer) -> Non
         ({"nbf": NOW_S + 61}, "'nbf'"),
         ({"roles": 7}, "'roles'"),
         ({"roles": [1]}, "'roles'"),
+        ({"sub": "rosa\ud800"}, "printable"),
+        ({"roles": ["lead\ud800"]}, "'roles'"),
     ],
 )
 async def test_claims_that_do_not_fit_are_refused(
@@ -88,6 +91,21 @@ async def test_claims_that_do_not_fit_are_refused(
     async with verifying(issuer) as verifier:
         with pytest.raises(TokenError, match=message):
             await verifier.verify(issuer.token(now_s=NOW_S, **claims))
+
+
+@pytest.mark.parametrize("depth", [100, 5_000])
+async def test_a_deeply_nested_payload_is_refused_or_read(issuer: Issuer, depth: int) -> None:
+    """A signed token whose claims are nested is read where nothing needs them, and never a fault of ours."""
+    nested = "[" * depth + "]" * depth
+    signed = issuer.sign(b'{"iss": "%s", "aud": "%s", "sub": "rosa", "exp": %d, "x": %s}' % (
+        issuer.url.encode(), AUDIENCE.encode(), NOW_S + 300, nested.encode()
+    ))  # fmt: skip
+    async with verifying(issuer) as verifier:
+        if depth > 1000:
+            with pytest.raises(TokenError, match="refused"):
+                await verifier.verify(signed)
+        else:
+            assert (await verifier.verify(signed)).subject == "rosa"
 
 
 async def test_a_small_clock_skew_is_tolerated(issuer: Issuer) -> None:
@@ -187,3 +205,61 @@ def test_an_audience_is_demanded() -> None:
     """Without one, a token for any other service would be accepted."""
     with pytest.raises(UsageError, match="audience"):
         OidcSettings(issuer="https://issuer.example", audience="")
+
+
+async def test_known_keys_do_not_wait_for_a_slow_issuer(issuer: Issuer) -> None:
+    """While a token with an invented key id makes the service ask the issuer, tokens with known keys are verified."""
+    clock = Clock()
+    async with verifying(issuer, clock) as verifier, asyncio.timeout(60):
+        token = issuer.token(now_s=NOW_S)
+        await verifier.verify(token)
+        clock.ms += REFETCH_MS
+        issuer.may_answer.clear()
+        invented = asyncio.create_task(verifier.verify(issuer.token(now_s=NOW_S, header={"kid": "invented"})))
+        try:
+            while len(issuer.requests) < 3:  # noqa: ASYNC110 - the issuer runs in a thread
+                await asyncio.sleep(0.01)
+            assert (await verifier.verify(token)).subject == "rosa"
+            assert not invented.done()
+        finally:
+            issuer.may_answer.set()
+        with pytest.raises(TokenError, match="does not publish"):
+            await invented
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"kid": "../../etc/passwd"},
+        {"kid": "' OR 1=1 --"},
+        {"kid": "x" * 300},
+        {"kid": "first\0"},
+        {"kid": "FIRST"},
+    ],
+)
+async def test_key_ids_only_choose_among_published_keys(issuer: Issuer, header: dict[str, Any]) -> None:
+    """A key id is compared with those of the key set, and is nothing else."""
+    async with verifying(issuer) as verifier:
+        with pytest.raises(TokenError, match="does not publish"):
+            await verifier.verify(issuer.token(now_s=NOW_S, header=header))
+
+
+async def test_a_key_within_the_token_counts_for_nothing(issuer: Issuer) -> None:
+    """A token that brings its own key, or says where to fetch one, is verified with the issuer's keys alone."""
+    own = ECKey.generate_key("P-256", {"kid": "first"})
+    claims = {"iss": issuer.url, "aud": AUDIENCE, "sub": "eve", "exp": NOW_S + 300}
+    async with verifying(issuer) as verifier:
+        for more in ({"jwk": own.as_dict(private=False)}, {"jku": f"{issuer.url}/own"}):
+            token = jwt.encode({"alg": "ES256", "kid": "first", **more}, claims, own)
+            with pytest.raises(TokenError, match="signature"):
+                await verifier.verify(token)
+    assert "/own" not in issuer.requests
+
+
+@pytest.mark.parametrize("keys", [[7], ["x"], 7, [{"kty": "EC"}], [None]])
+async def test_a_key_set_of_another_shape_is_an_issuer_that_is_unavailable(issuer: Issuer, keys: Any) -> None:
+    """What the issuer publishes by mistake is named as its fault, and is no fault of the service."""
+    issuer.published = keys
+    async with verifying(issuer) as verifier:
+        with pytest.raises(IssuerError, match="could not be fetched"):
+            await verifier.verify(issuer.token(now_s=NOW_S))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,3 +105,18 @@ async def test_a_refused_token_gets_a_typed_answer(issuer: Issuer) -> None:
     async with desk(issuer) as service:
         refused = await service.post(token(issuer, "rosa"), body)
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "issuer_unavailable")
+
+
+async def test_a_stream_ends_with_its_token(issuer: Issuer) -> None:
+    """After its token has expired, an open progress stream sends nothing more, though the session moves."""
+    async with desk(issuer, leeway_s=0) as service, asyncio.timeout(60):
+        session, gate = await start(service, token(issuer, "agent"))
+        now_s = SystemClock().now() // 1000
+        short = issuer.token(now_s=now_s, sub="ines", roles=[], exp=now_s + 3)
+        path, sent = f"/v1/sessions/{session}/progress", {"authorization": f"Bearer {short}"}
+        following = asyncio.create_task(service.client.get(path, headers=sent))
+        while "code" not in await service.rpc(short, "listStops"):  # noqa: ASYNC110 - until it has expired
+            await asyncio.sleep(0.05)
+        for name in ("rosa", "carl"):
+            await service.rpc(token(issuer, name, "cfo"), "approveGate", gate_id=gate)
+        assert (await following).text.count("event: progress") == 1

@@ -13,7 +13,7 @@ from tercet.core.attempt import Ended
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.tools import Tool, ToolContext
-from tercet.tools.http.resolution import World
+from tercet.tools.http.service import World
 from tercet.tools.openapi import Document, Service, openapi_tools
 
 CONTEXT = ToolContext(

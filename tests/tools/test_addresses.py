@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
-from tercet.tools.http.resolution import Endpoint, read_endpoint, why_refused
+from tercet.tools.http.service import Endpoint, read_endpoint, why_refused
 
 REFUSED = [
     "0.0.0.0",  # noqa: S104 - nothing is bound to it

@@ -20,7 +20,7 @@ import pytest
 from tercet.contracts.errors import GatewayError
 from tercet.core.attempt import Done, Ended, NotHappened, Unknown
 from tercet.tools import ToolContext
-from tercet.tools.http.resolution import World
+from tercet.tools.http.service import World
 
 from .loopback import CONTEXT, Behave, Heard, Loopback, call, respond, saying, serving
 

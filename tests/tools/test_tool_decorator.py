@@ -18,8 +18,8 @@ from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
 from tercet.contracts.tool import Limit
 from tercet.tools import Tool, ToolContext, tool
-from tercet.tools.reconcile import Happened
-from tercet.tools.signature import SignatureError
+from tercet.tools.decorator import SignatureError
+from tercet.tools.tool import Happened
 
 if TYPE_CHECKING:
     from decimal import Decimal

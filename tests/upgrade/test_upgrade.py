@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from engine.workshop import ADA, ASK, BOB, Workshop, events, names
-from tercet.contracts.behaviour import CURRENT, REQUIRED_TO_RESUME
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Actor
+from tercet.contracts.runs.behaviour import CURRENT, REQUIRED_TO_RESUME
 from tercet.contracts.runs.record import FailureReport
 from tercet.contracts.runs.saga import RollbackStatus
 from tercet.core import events as e

@@ -19,8 +19,7 @@ from tercet.engine.result import RunResult
 from tercet.packs import Pack
 from tercet.replay.run_data import read_run
 from tercet.tools import ToolContext
-from tercet.view.events import EventLine
-from tercet.view.source import RunData
+from tercet.view.events import EventLine, RunData
 from tercet.view.vocabulary import Status
 
 LETTERS = Path(__file__).parents[2] / "examples" / "letters"

@@ -10,7 +10,7 @@ from tercet.core import events as e
 from tercet.core.state import State
 from tercet.view.events import TITLES, describe
 from tercet.view.phases import PhaseEvent
-from tercet.view.terminal.events import line_of
+from tercet.view.terminal.outputs import line_of
 from tercet.view.text import as_words, duration_text, first_names, join_names
 
 

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tercet.view.html.graph_layout import Layout, Size, arrange
+from tercet.view.html.graph import Layout, Size, arrange
 
 SIZE = Size(width=100, height=40, gap=20, rise=30, bend=10)
 

@@ -23,13 +23,13 @@ from tercet.core import events as e
 from tercet.evidence.store import NewFact
 from tercet.replay.run_data import read_run
 from tercet.view.diff import MOST_LINES, DiffLine, compare_outputs
+from tercet.view.events import RunData
 from tercet.view.gate import GateView
-from tercet.view.html.curve import draw_curve
 from tercet.view.html.page import render
 from tercet.view.html.safe_text import LEFT_OUT, SafeText, secrets_of
+from tercet.view.html.timeline import draw_curve
 from tercet.view.quality import QualityView
 from tercet.view.run import RunView, run_view
-from tercet.view.source import RunData
 
 from .runs import letter, sign_with_a_change
 

@@ -11,7 +11,7 @@ from engine.workshop import ADA, ASK, Workshop, events, plan, step
 from tercet.contracts.errors import NotDone
 from tercet.contracts.plan import Plan
 from tercet.tools import ToolContext
-from tercet.view.revisions import Revision, revisions
+from tercet.view.diff import Revision, revisions
 
 ONCE = {"max_step_retries": 0}
 

@@ -20,13 +20,13 @@ from tercet.critics import Decision, Engine
 from tercet.journal.opening import open_journal
 from tercet.replay.run_data import read_run
 from tercet.tools import ToolContext, tool
+from tercet.view.events import RunData
 from tercet.view.gate import GateView
 from tercet.view.html.graph import draw_plan
 from tercet.view.html.page import render
 from tercet.view.html.safe_text import SafeText
 from tercet.view.html.timeline import draw_timeline
 from tercet.view.run import run_view
-from tercet.view.source import RunData
 
 from .runs import FACT, eventful
 

@@ -23,6 +23,7 @@ ADDED = frozenset(
         "/figures/parent_replan_rate",
         "/published",
         "/runs/diff",
+        "/runs/erased",
         "/validation",
     }
 )

@@ -16,12 +16,12 @@ from tercet.cli.sessions.session_view import show_session
 from tercet.contracts.gate import Gate
 from tercet.core import events as e
 from tercet.replay.run_data import read_run
+from tercet.view.events import RunData
 from tercet.view.gate import GateView
 from tercet.view.html.page import render
 from tercet.view.quality import acceptance_text
 from tercet.view.run import run_view
 from tercet.view.session import count_run
-from tercet.view.source import RunData
 from tercet.view.terminal.screen import Screen
 
 from .runs import eventful, letter, sign_with_a_change

@@ -30,7 +30,7 @@ from tercet.contracts.problem import Problem
 from tercet.core.fold.base import IllegalEvent
 from tercet.evidence.errors import BadFiles, StoreError
 from tercet.journal.errors import JournalError, NewerJournal
-from tercet.replay.bundle.errors import BundleDamaged
+from tercet.replay.bundle.signing import BundleDamaged
 from tercet.view.terminal.text import printable
 
 TRACEBACK = "TERCET_TRACEBACK"

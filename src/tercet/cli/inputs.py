@@ -1,8 +1,10 @@
-"""Reading what users pass to commands: a pack's folder, a plan in a file or on stdin, JSON input."""
+"""Reading what users pass to commands: a pack's folder, a plan, JSON input, amounts and durations."""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -13,6 +15,8 @@ from tercet.contracts.plan_formats import MAX_BYTES, load_plan
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.values.plain import not_plain
+from tercet.core.budget import EXTENSIBLE
+from tercet.core.messages import demand_extension
 from tercet.packs import Pack, check, check_folder
 from tercet.planner.template import inputs_of
 from tercet.tools.strict_json import read_strictly
@@ -67,13 +71,13 @@ def read_input(text: str | None, option: str = "--input") -> JsonObject:
         source.decode(errors="surrogatepass"),
         option.lstrip("-"),
         code="input_invalid",
-        remedy=f"""write {option} '{{"order_id": "ord_881"}}', or {option} @file.json""",
+        remedy=f"""write {option} '{{"NAME": "VALUE"}}', or {option} @file.json""",
     )
     if not isinstance(value, dict):
         raise UsageError(
             f"the {option.lstrip('-')} is not a JSON object",
             code="input_invalid",
-            remedy=f"""give the fields names: {option} '{{"order_id": "ord_881"}}'""",
+            remedy=f"""give the fields names: {option} '{{"NAME": "VALUE"}}'""",
         )
     return cast("JsonObject", value)
 
@@ -158,3 +162,39 @@ def _unreadable(name: str, what: str, error: OSError) -> UsageError:
                 code=f"{what}_unreadable",
                 remedy="check its permissions, and that it is a plain file",
             )
+
+
+# --- amounts ---
+
+
+def read_amounts(words: Sequence[str]) -> dict[str, int]:
+    """Return amounts by name; raise `UsageError` for text that is not an amount, or an amount below one."""
+    amounts: dict[str, int] = {}
+    for word in words:
+        name, equals, number = word.partition("=")
+        name = name.replace("-", "_")
+        if not equals or not number.isascii() or not number.removeprefix("-").isdecimal() or len(number) > 18:
+            raise UsageError(
+                f"'{word}' is not an extension of a budget",
+                code="wrong_extension",
+                remedy=f"write NAME=N, where NAME is one of {', '.join(EXTENSIBLE)}",
+            )
+        amounts[name] = amounts.get(name, 0) + int(number)
+    return demand_extension(amounts)
+
+
+_UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_PART = re.compile(r"([0-9]{1,9})(ms|d|h|m|s)", re.ASCII)
+
+
+def read_duration(text: str) -> int:
+    """Return a duration in milliseconds; raise `UsageError` if the text is not a duration."""
+    parts = _PART.findall(text.strip())
+    total = sum(int(number) * _UNITS[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != text.strip() or not total:
+        raise UsageError(
+            f"'{text}' is not a duration",
+            code="duration_invalid",
+            remedy="write a number with a unit: 90d, 12h, 1h30m, 45s or 500ms",
+        )
+    return total

@@ -1,9 +1,10 @@
-"""The journal that a command uses: its URL, how it is opened, and reading a session from it."""
+"""The journal and the evidence store that a command uses: their URLs, how they are opened, and the ids of sessions."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,16 +12,31 @@ from pathlib import Path
 from typing import Annotated, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from tercet.cli.options import option
+import typer
+
+from tercet.cli.options import argument, option
+from tercet.cli.remote import open_remote
+from tercet.cli.server_option import VARIABLE as SERVER
+from tercet.cli.server_option import choose_journal, is_service
+from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
+from tercet.contracts.request import Request
 from tercet.contracts.runs.saga import RollbackResult
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.engine.session_reader import load_history, load_state
+from tercet.database.schema import SQLITE
+from tercet.engine.evidence.library import NO_LIBRARY_EVIDENCE, Library, LibraryEvidence
+from tercet.engine.personal.sealing import reveal_struct
+from tercet.engine.session_reader import load_history, load_state, read_policies
 from tercet.engine.streams.artifacts import rollback_result
+from tercet.evidence.errors import StoreCorrupt, StoreUnavailable
+from tercet.evidence.opening import open_evidence
+from tercet.evidence.store import EvidenceStore
+from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalCorrupt, JournalUnavailable
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, StoredCheckpoint
+from tercet.view.refusal import CallRefusal, find_refusal
 
 T = TypeVar("T")
 
@@ -28,6 +44,7 @@ DEFAULT = "sqlite:///tercet.db"
 VARIABLE = "TERCET_JOURNAL"
 TENANT = "default"
 _SECRETS = ("password", "passfile", "sslpassword")
+
 
 JournalUrl: TypeAlias = Annotated[
     str,
@@ -37,6 +54,7 @@ JournalUrl: TypeAlias = Annotated[
         "--journal",
         envvar=VARIABLE,
         is_eager=True,  # needed to look up an abbreviated id
+        callback=choose_journal,
         show_default=False,
         show_envvar=False,
     ),
@@ -52,6 +70,8 @@ class RecordedSession:
     checkpoints: tuple[StoredCheckpoint, ...] = ()
     rollback: RollbackResult | None = None
     """If it ended without success: the compensation of its effects, and what people have settled by hand."""
+    refusal: CallRefusal | None = None
+    """The call that was refused at dispatch, if it did not go on for that."""
 
     @property
     def latencies(self) -> dict[str, int]:
@@ -63,8 +83,12 @@ class RecordedSession:
 async def journal_at(url: str, *, is_new: bool = False, is_written: bool = False) -> AsyncGenerator[Journal]:
     """Open the journal at a URL. A missing journal is created only with `is_new`, since readers change nothing.
 
-    Without `is_written`, read permission is enough.
+    Without `is_written`, read permission is enough. The journal of a service can only be read.
     """
+    if is_service(url):
+        async with open_remote(url) as remote:
+            yield remote
+        return
     if not is_new:
         require_journal_file(url)
     try:
@@ -101,21 +125,32 @@ def require_journal_file(url: str) -> None:
         )
 
 
+def tenant_of(journal: Journal) -> str:
+    """Return the tenant whose sessions a command uses: that of the credential with a service, else the usual one."""
+    return str(getattr(journal, "tenant", TENANT))
+
+
 async def read_session(journal: Journal, session: str) -> RecordedSession:
     """Return a session with its events; raise `UsageError` if it does not exist."""
-    state = await load_state(journal, TENANT, session)
-    history = await load_history(journal, TENANT, session, has_checkpoints=True)
+    tenant = tenant_of(journal)
+    state = await load_state(journal, tenant, session)
+    history = await load_history(journal, tenant, session, has_checkpoints=True)
+    events = history.events[: state.position]
+    shown = await reveal_struct(journal, tenant, state)
     return RecordedSession(
-        state=state,
-        events=history.events[: state.position],
+        state=shown,
+        events=tuple([await reveal_struct(journal, tenant, event) for event in events]),
         checkpoints=tuple(each for each in history.checkpoints if each.seq <= state.position),
-        rollback=await rollback_result(journal, TENANT, state),
+        rollback=await rollback_result(journal, tenant, state),
+        refusal=find_refusal(shown, await read_policies(journal, tenant, state)),
     )
 
 
 def journal_words(url: str) -> tuple[str, ...]:
-    """Return the option that makes another command use the same journal; nothing if it is the default."""
-    if url == (os.environ.get(VARIABLE) or DEFAULT):
+    """Return the option that makes another command use the same journal or service; nothing if it is the default."""
+    if is_service(url):
+        return () if url == os.environ.get(SERVER) else ("--server", _without_password(url))
+    if url == (os.environ.get(VARIABLE) or DEFAULT) and not os.environ.get(SERVER):
         return ()
     return ("--journal", _without_password(url))
 
@@ -133,3 +168,171 @@ def _masked(parameter: str) -> str:
     """Return a parameter of a URL, without its value if that is a secret or the path of one."""
     name, is_given, _ = parameter.partition("=")
     return f"{name}=…" if is_given and unquote(name).lower() in _SECRETS else parameter
+
+
+# --- ids ---
+
+
+MOST_NAMED = 10
+"""The number of sessions that are listed for an ambiguous id."""
+_PREFIX = "ses_"
+_WHOLE = re.compile(r"ses_[0-9a-f]{16}", re.ASCII)
+
+
+def complete_session(ctx: typer.Context, value: str | None) -> str | None:
+    """Return the full id of the session that an argument names."""
+    return None if value is None else find_session(value, ctx.params["journal"])
+
+
+def complete_gate(ctx: typer.Context, value: str | None) -> str | None:
+    """Return the full id of a gate or correction of a session that an argument names."""
+    session, dot, rest = (value or "").rpartition(".")
+    return f"{find_session(session, ctx.params['journal'])}{dot}{rest}" if session else value
+
+
+def complete_run(ctx: typer.Context, value: str | None) -> str | None:
+    """Return the full id of a session, or a bundle's file name unchanged."""
+    return value if value is None or is_bundle(value) else complete_session(ctx, value)
+
+
+def complete_runs(ctx: typer.Context, value: list[str] | None) -> list[str] | None:
+    """Return the full ids of sessions, and bundles' file names unchanged."""
+    return None if value is None else [complete_run(ctx, each) or each for each in value]
+
+
+def find_session(name: str, url: str) -> str:
+    """Return the one session of the journal at `url` whose id begins with a name, with or without `ses_`.
+
+    A full id is returned unchanged, without reading the journal. Raises `UsageError` if no session or several match.
+    """
+    if _WHOLE.fullmatch(name):
+        return name
+    prefix = name if name.startswith(_PREFIX) else f"{_PREFIX}{name}"
+    found = use_journal(
+        url, lambda journal: journal.session_ids(tenant_of(journal), prefix, limit=MOST_NAMED + 1)
+    )
+    if len(found) == 1 or prefix in found:
+        return prefix if prefix in found else found[0]
+    if not found:
+        raise UsageError(
+            f"there is no session {name}",
+            code="unknown_session",
+            remedy="tercet sessions list shows the sessions of this journal",
+        )
+    more = ", …" if len(found) > MOST_NAMED else ""
+    raise UsageError(
+        f"several session ids begin with '{name}'",
+        code="ambiguous_session",
+        remedy=f"type more of it: {', '.join(found[:MOST_NAMED])}{more}",
+    )
+
+
+def is_bundle(name: str) -> bool:
+    """Return whether a name is the file of a bundle: session ids contain no dot and no slash."""
+    path = Path(name)
+    return bool(path.suffix) or len(path.parts) > 1 or path.is_file()
+
+
+SessionId: TypeAlias = Annotated[
+    str,
+    argument("ID", "The session's id, or a unique prefix of it.", callback=complete_session),
+]
+GateId: TypeAlias = Annotated[
+    str,
+    argument("GATE", "The gate's id, such as ses_0123456789abcdef.g1.", callback=complete_gate),
+]
+
+
+# --- stores ---
+
+
+STORE_VARIABLE = "TERCET_EVIDENCE"
+FILE = "evidence.db"
+
+StoreUrl: TypeAlias = Annotated[
+    str,
+    option(
+        "URL",
+        f"The evidence store: sqlite:///FILE or postgresql://HOST/DATABASE; by default {STORE_VARIABLE}, else {FILE} beside the journal.",
+        "--store",
+        envvar=STORE_VARIABLE,
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+
+
+def store_url(given: str) -> str:
+    """Return the URL of the store: the given one, or the one beside the journal."""
+    if given:
+        return given
+    return _beside(os.environ.get(VARIABLE) or DEFAULT)
+
+
+@asynccontextmanager
+async def find_library(given: str, journal: str) -> AsyncGenerator[EvidenceStore | None]:
+    """Open the store that runs search: the given one, else the one beside the journal if it exists."""
+    url = given or _beside(journal)
+    if not given and _is_missing(url):
+        yield None
+        return
+    async with store_at(url) as store:
+        yield store
+
+
+@asynccontextmanager
+async def open_library(given: str) -> AsyncGenerator[Library | None]:
+    """Open the store that a run would search as a library; None if there is no store."""
+    async with find_library(given, os.environ.get(VARIABLE) or DEFAULT) as store:
+        yield None if store is None else Library(store)
+
+
+async def read_evidence(library: Library | None, spec: DecisionSpec, request: Request) -> LibraryEvidence:
+    """Return the evidence that a run for a request would take from its store at the start."""
+    if library is None:
+        return NO_LIBRARY_EVIDENCE
+    return await library.select_evidence(TENANT, spec, request, SystemClock().now())
+
+
+def _beside(journal: str) -> str:
+    is_file = journal.startswith(SQLITE)
+    return f"{SQLITE}{Path(journal.removeprefix(SQLITE)).with_name(FILE)}" if is_file else journal
+
+
+@asynccontextmanager
+async def store_at(given: str, *, is_new: bool = False) -> AsyncGenerator[EvidenceStore]:
+    """Open the store at a URL. A missing store is created only with `is_new`, since readers change nothing."""
+    url = store_url(given)
+    if not is_new:
+        _require_store_file(url)
+    try:
+        store = await open_evidence(url)
+    except (StoreUnavailable, StoreCorrupt) as error:
+        raise UsageError(error.message, code=error.code, remedy=error.remedy) from error
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def use_store(url: str, act: Callable[[EvidenceStore], Awaitable[T]]) -> T:
+    """Call `act` with the store at a URL, and close the store; see `store_at`."""
+
+    async def use() -> T:
+        async with store_at(url) as store:
+            return await act(store)
+
+    return asyncio.run(use())
+
+
+def _is_missing(url: str) -> bool:
+    return url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists()
+
+
+def _require_store_file(url: str) -> None:
+    if _is_missing(url):
+        raise UsageError(
+            f"there is no evidence in {url.removeprefix(SQLITE)}",
+            code="evidence_not_found",
+            remedy=f"tercet evidence add creates it; to use another store, pass --store URL or set {STORE_VARIABLE}",
+        )

@@ -20,18 +20,17 @@ from tercet.cli import ExitCode
 
 
 class Entry(NamedTuple):
-    """Where a command is defined: its module in this package, its function and its examples."""
+    """Where a command is defined: its module in this package, and its function."""
 
     module: str
     function: str
-    examples: str
     summary: str = ""
     """The first sentence of its help, so that the list of commands needs no import; not needed in groups."""
 
     def load(self) -> tuple[Any, str]:
         """Import the command; return its function and its examples."""
         module = import_module(f"tercet.cli.{self.module}")
-        return getattr(module, self.function), getattr(module, self.examples)
+        return getattr(module, self.function), getattr(module, f"{self.function.upper()}_EXAMPLES")
 
 
 class LazyCommand(TyperCommand):
@@ -39,14 +38,17 @@ class LazyCommand(TyperCommand):
 
     def __init__(self, words: str, entry: Entry) -> None:
         super().__init__(name=words.rpartition(" ")[2])
+        self._words = words
         self._entry = entry
 
     @cached_property
     def real(self) -> Any:
         """The imported command with its options."""
+        from tercet.cli.server_option import add_server  # noqa: PLC0415 - imported with the command
+
         function, examples = self._entry.load()
         home = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
-        home.command(self.name, epilog=f"Examples:\n\n\b\n{examples}")(function)
+        home.command(self.name, epilog=f"Examples:\n\n\b\n{examples}")(add_server(function, self._words))
         return get_command(home)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -59,9 +61,14 @@ class LazyCommand(TyperCommand):
 
 
 def leave(code: int) -> NoReturn:
-    """Exit, even if a tool that did not return still has a thread."""
+    """Exit, even if a tool that did not return still has a thread.
+
+    Temporal's client has threads that are not Python's: one that wants the interpreter while it ends aborts the process.
+    """
     own = threading.current_thread()
-    if all(thread is own or thread.daemon for thread in threading.enumerate()):
+    if "temporalio" not in sys.modules and all(
+        thread is own or thread.daemon for thread in threading.enumerate()
+    ):
         sys.exit(code)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -140,110 +147,100 @@ app = typer.Typer(
 
 
 COMMANDS: dict[str, Entry] = {
-    "demo": Entry(
-        "demo.command", "demo", "EXAMPLES", "Run the refund demo: refusal, approval, crash, one payment."
+    "demo": Entry("demo.command", "demo", "Run the refund demo: refusal, approval, crash, one payment."),
+    "plan": Entry("run.plan", "plan", "Propose a plan for a request and review it."),
+    "verify": Entry("run.verify", "verify", "Review a plan: may it run, and if not, why not?"),
+    "run": Entry("run.run", "run", "Run a request: plan it, review the plan, call its tools."),
+    "serve": Entry("serve.serve", "serve", "Serve packs over HTTP, and run their sessions."),
+    "console": Entry(
+        "serve.serve", "console", "Open the console of a journal in a browser, on this machine only."
     ),
-    "plan": Entry("run.plan", "plan", "EXAMPLES", "Propose a plan for a request and review it."),
-    "verify": Entry("run.verify", "verify", "EXAMPLES", "Review a plan: may it run, and if not, why not?"),
-    "run": Entry(
-        "run.run", "run", "RUN_EXAMPLES", "Run a request: plan it, review the plan, call its tools."
-    ),
-    "serve": Entry(
-        "serve.serve", "serve", "SERVE_EXAMPLES", "Serve packs over HTTP, and run their sessions."
-    ),
-    "worker": Entry("serve.serve", "worker", "WORKER_EXAMPLES", "Run sessions without serving an API."),
+    "worker": Entry("serve.serve", "worker", "Run sessions without serving an API."),
+    "cluster drain": Entry("serve.temporal", "drain"),
     "call": Entry(
-        "serve.call", "call", "EXAMPLES", "Call a method of a service, and print its result as JSON."
+        "serve.administration", "call", "Call a method of a service, and print its result as JSON."
     ),
-    "api-keys create": Entry("serve.api_keys", "create", "CREATE_EXAMPLES"),
-    "api-keys list": Entry("serve.api_keys", "list_keys", "LIST_EXAMPLES"),
-    "api-keys revoke": Entry("serve.api_keys", "revoke", "REVOKE_EXAMPLES"),
-    "report": Entry("replay.report", "report", "EXAMPLES", "Write a report of a run as one HTML page."),
-    "sessions list": Entry("sessions.sessions", "list_sessions", "LIST_EXAMPLES"),
-    "sessions show": Entry("sessions.sessions", "show", "SHOW_EXAMPLES"),
-    "sessions watch": Entry("sessions.sessions", "watch", "WATCH_EXAMPLES"),
-    "sessions resume": Entry("run.run", "resume", "RESUME_EXAMPLES"),
-    "sessions pause": Entry("sessions.operations", "pause", "PAUSE_EXAMPLES"),
-    "sessions cancel": Entry("sessions.operations", "cancel", "CANCEL_EXAMPLES"),
-    "sessions extend": Entry("sessions.operations", "extend", "EXTEND_EXAMPLES"),
-    "sessions migrate": Entry("run.run", "migrate", "MIGRATE_EXAMPLES"),
-    "sessions settle": Entry("sessions.operations", "settle", "SETTLE_EXAMPLES"),
-    "sessions prune": Entry("sessions.operations", "prune", "PRUNE_EXAMPLES"),
-    "sessions sweep": Entry("sessions.operations", "sweep", "SWEEP_EXAMPLES"),
-    "gates list": Entry("sessions.gates", "list_gates", "LIST_EXAMPLES"),
-    "gates show": Entry("sessions.gates", "show", "SHOW_EXAMPLES"),
-    "gates approve": Entry("sessions.approvals", "approve", "APPROVE_EXAMPLES"),
-    "gates deny": Entry("sessions.approvals", "deny", "DENY_EXAMPLES"),
-    "gates modify": Entry("sessions.approvals", "modify", "MODIFY_EXAMPLES"),
-    "gates withdraw": Entry("sessions.approvals", "withdraw", "WITHDRAW_EXAMPLES"),
-    "gates settle": Entry("sessions.approvals", "settle", "SETTLE_EXAMPLES"),
-    "gates decide": Entry("sessions.approvals", "decide", "DECIDE_EXAMPLES"),
-    "stop tool": Entry("sessions.stops", "stop_tool", "TOOL_EXAMPLES"),
-    "stop pack": Entry("sessions.stops", "stop_pack", "PACK_EXAMPLES"),
-    "stop tenant": Entry("sessions.stops", "stop_tenant", "TENANT_EXAMPLES"),
-    "stop list": Entry("sessions.stops", "list_stops", "LIST_EXAMPLES"),
-    "stop lift": Entry("sessions.stops", "lift", "LIFT_EXAMPLES"),
-    "journal check": Entry("journal.check", "check", "CHECK_EXAMPLES"),
-    "journal accept": Entry("journal.check", "accept", "ACCEPT_EXAMPLES"),
-    "replay": Entry(
-        "replay.replay", "replay", "EXAMPLES", "Replay recorded runs offline, and compare every verdict."
-    ),
-    "golden add": Entry("replay.golden", "add", "ADD_EXAMPLES"),
-    "golden check": Entry("replay.golden", "check", "CHECK_EXAMPLES"),
-    "provenance": Entry(
-        "replay.provenance", "provenance", "EXAMPLES", "Show where the results of a run came from."
-    ),
-    "export": Entry("replay.bundles", "export", "EXPORT_EXAMPLES", "Export a run into one file, a bundle."),
+    "api-keys create": Entry("serve.administration", "create"),
+    "api-keys list": Entry("serve.administration", "list_keys"),
+    "api-keys revoke": Entry("serve.administration", "revoke"),
+    "notifications list": Entry("serve.administration", "list_undelivered"),
+    "notifications retry": Entry("serve.administration", "retry"),
+    "notifications test": Entry("serve.administration", "try_target"),
+    "erase": Entry("sessions.operations", "erase", "Erase the personal values of a subject for good."),
+    "report": Entry("replay.report", "report", "Write a report of a run as one HTML page."),
+    "sessions list": Entry("sessions.sessions", "list_sessions"),
+    "sessions show": Entry("sessions.sessions", "show"),
+    "sessions watch": Entry("sessions.sessions", "watch"),
+    "sessions resume": Entry("run.run", "resume"),
+    "sessions pause": Entry("sessions.operations", "pause"),
+    "sessions cancel": Entry("sessions.operations", "cancel"),
+    "sessions extend": Entry("sessions.operations", "extend"),
+    "sessions migrate": Entry("run.run", "migrate"),
+    "sessions settle": Entry("sessions.operations", "settle"),
+    "sessions prune": Entry("sessions.operations", "prune"),
+    "sessions sweep": Entry("sessions.operations", "sweep"),
+    "gates list": Entry("sessions.gates", "list_gates"),
+    "gates show": Entry("sessions.gates", "show"),
+    "gates approve": Entry("sessions.approvals", "approve"),
+    "gates deny": Entry("sessions.approvals", "deny"),
+    "gates modify": Entry("sessions.approvals", "modify"),
+    "gates withdraw": Entry("sessions.approvals", "withdraw"),
+    "gates settle": Entry("sessions.approvals", "settle"),
+    "gates decide": Entry("sessions.approvals", "decide"),
+    "stop tool": Entry("sessions.stops", "stop_tool"),
+    "stop pack": Entry("sessions.stops", "stop_pack"),
+    "stop tenant": Entry("sessions.stops", "stop_tenant"),
+    "stop list": Entry("sessions.stops", "list_stops"),
+    "stop lift": Entry("sessions.stops", "lift"),
+    "journal check": Entry("sessions.journal", "check"),
+    "journal accept": Entry("sessions.journal", "accept"),
+    "replay": Entry("replay.replay", "replay", "Replay recorded runs offline, and compare every verdict."),
+    "golden add": Entry("replay.golden", "add"),
+    "golden check": Entry("replay.golden", "check"),
+    "provenance": Entry("replay.report", "provenance", "Show where the results of a run came from."),
+    "export": Entry("replay.bundles", "export", "Export a run into one file, a bundle."),
     "verify-bundle": Entry(
-        "replay.bundles",
-        "verify_file",
-        "VERIFY_EXAMPLES",
-        "Check that a bundle is intact, and who signed it.",
+        "replay.bundles", "verify_file", "Check that a bundle is intact, and who signed it."
     ),
-    "signing-keys new": Entry("replay.bundles", "new", "NEW_EXAMPLES"),
-    "signing-keys list": Entry("replay.bundles", "list_keys", "LIST_EXAMPLES"),
-    "signing-keys show": Entry("replay.bundles", "show", "SHOW_EXAMPLES"),
-    "feedback add": Entry("replay.feedback", "add", "ADD_EXAMPLES"),
-    "feedback list": Entry("replay.feedback", "list_feedback", "LIST_EXAMPLES"),
-    "feedback insights": Entry("replay.feedback", "insights", "INSIGHTS_EXAMPLES"),
-    "feedback golden": Entry("replay.feedback", "golden", "GOLDEN_EXAMPLES"),
-    "tune search": Entry("replay.tune", "search", "SEARCH_EXAMPLES"),
-    "tune show": Entry("replay.tune", "show", "SHOW_EXAMPLES"),
-    "tune accept": Entry("replay.tune", "accept", "ACCEPT_EXAMPLES"),
-    "context": Entry(
-        "packs.context", "context", "EXAMPLES", "Show what a run may see, what is left out, and why."
-    ),
-    "evidence add": Entry("evidence.evidence", "add", "ADD_EXAMPLES"),
-    "evidence snapshot": Entry("evidence.evidence", "snapshot", "SNAPSHOT_EXAMPLES"),
-    "evidence list": Entry("evidence.search", "list_snapshots", "LIST_EXAMPLES"),
-    "evidence diff": Entry("evidence.search", "diff", "DIFF_EXAMPLES"),
-    "evidence show": Entry("evidence.search", "show", "SHOW_EXAMPLES"),
-    "evidence search": Entry("evidence.search", "search", "SEARCH_EXAMPLES"),
-    "tools list": Entry("packs.tools", "list_tools", "LIST_EXAMPLES"),
-    "tools pin": Entry("packs.tools", "pin", "PIN_EXAMPLES"),
-    "tools diff": Entry("packs.tools", "diff", "DIFF_EXAMPLES"),
-    "stats": Entry("journal.stats", "stats", "EXAMPLES", "Show statistics of the runs in a journal."),
+    "signing-keys new": Entry("replay.bundles", "new"),
+    "signing-keys list": Entry("replay.bundles", "list_keys"),
+    "signing-keys show": Entry("replay.bundles", "show"),
+    "feedback add": Entry("replay.feedback", "add"),
+    "feedback list": Entry("replay.feedback", "list_feedback"),
+    "feedback insights": Entry("replay.feedback", "insights"),
+    "feedback golden": Entry("replay.feedback", "golden"),
+    "tune search": Entry("replay.tune", "search"),
+    "tune show": Entry("replay.tune", "show"),
+    "tune accept": Entry("replay.tune", "accept"),
+    "context": Entry("packs.context", "context", "Show what a run may see, what is left out, and why."),
+    "evidence add": Entry("packs.evidence", "add"),
+    "evidence snapshot": Entry("packs.evidence", "snapshot"),
+    "evidence list": Entry("packs.evidence_search", "list_snapshots"),
+    "evidence diff": Entry("packs.evidence_search", "diff"),
+    "evidence show": Entry("packs.evidence_search", "show"),
+    "evidence search": Entry("packs.evidence_search", "search"),
+    "tools list": Entry("packs.tools", "list_tools"),
+    "tools pin": Entry("packs.tools", "pin"),
+    "tools diff": Entry("packs.tools", "diff"),
+    "stats": Entry("sessions.journal", "stats", "Show statistics of the runs in a journal."),
     "control": Entry(
-        "quality.control", "control", "EXAMPLES", "Predict how the quality loop of each task class converges."
+        "replay.control", "control", "Predict how the quality loop of each task class converges."
     ),
     "calibrate": Entry(
-        "quality.calibrate", "calibrate", "EXAMPLES", "Fit the weights of confidence to recorded outcomes."
+        "replay.calibrate", "calibrate", "Fit the weights of confidence to recorded outcomes."
     ),
     "check": Entry(
-        "packs.authoring",
-        "check",
-        "CHECK_EXAMPLES",
-        "Report every problem of a pack, with file, place and remedy.",
+        "packs.authoring", "check", "Report every problem of a pack, with file, place and remedy."
     ),
-    "init": Entry("packs.authoring", "init", "INIT_EXAMPLES", "Create a small pack that works."),
+    "test": Entry(
+        "packs.scenarios", "run_tests", "Run the scenarios of a pack, which are in `scenarios/*.toml`."
+    ),
+    "init": Entry("packs.authoring", "init", "Create a small pack that works."),
     "schema": Entry(
-        "packs.authoring",
-        "schema",
-        "SCHEMA_EXAMPLES",
-        "Print the JSON Schema of a public type, or list the types.",
+        "packs.authoring", "schema", "Print the JSON Schema of a public type, or list the types."
     ),
 }
-"""Every command. A function that returns no exit code exits with 0."""
+"""Every command. A function that returns no exit code exits with 0; its examples are in `<FUNCTION>_EXAMPLES` beside it."""
 
 GROUPS = {
     "sessions": "List, show, follow, steer and resume sessions.",
@@ -251,7 +248,9 @@ GROUPS = {
     "journal": "Check a whole journal, or accept lost commits.",
     "evidence": "Add facts, freeze them in snapshots, search them.",
     "tools": "List the tools of a pack, and pin MCP tools.",
+    "cluster": "Operate workers that Temporal schedules.",
     "api-keys": "Create, list and revoke the keys of the service.",
+    "notifications": "List and retry notifications, and test targets.",
     "signing-keys": "Manage the keys that sign bundles.",
     "golden": "Keep chosen runs, and replay them after every change.",
     "feedback": "Record corrections of results, and group them.",
@@ -321,7 +320,6 @@ def _require_known(group: Any, args: list[str], home: str) -> None:
     remedy = f"did you mean {', '.join(f'tercet {each}' for each in near)}?" if near else ""
     raise UsageError(
         f"unknown command '{path} {word}'",
-        code="usage",
         remedy=f"{remedy} {path} --help lists the commands".strip(),
     )
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
@@ -29,6 +32,17 @@ PackFolder: TypeAlias = Annotated[Path, argument("PACK", "The pack's folder, whi
 AsJson: TypeAlias = Annotated[
     bool, flag("Print one JSON object on stdout, and nothing else. Errors too.", "--json")
 ]
+Server: TypeAlias = Annotated[
+    str,
+    option(
+        "URL",
+        "Let a service review it: its URL, by default TERCET_SERVER. The API key is in TERCET_API_KEY.",
+        "--server",
+        envvar="TERCET_SERVER",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
 Force: TypeAlias = Annotated[bool, flag("Overwrite a file that Tercet did not make.", "--force")]
 Note: TypeAlias = Annotated[str, option("TEXT", "The reason, which is recorded.", show_default=False)]
 Intent: TypeAlias = Annotated[
@@ -53,3 +67,24 @@ SafetyMode: TypeAlias = Annotated[
         f"The most that the run may do, one of {', '.join(ApprovalMode)}: by default the pack's, else local_write.",
     ),
 ]
+
+
+def takes(shared: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options of a struct, which it takes as `options`; its own options come first."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        own = dict(inspect.signature(command, eval_str=True).parameters)
+        del own["options"]
+        types = get_type_hints(shared, include_extras=True)
+        fields = inspect.signature(shared).parameters.items()
+        more = {name: each.replace(annotation=types[name]) for name, each in fields if name not in own}
+
+        @wraps(command)
+        def run(**given: Any) -> Any:
+            return command(options=shared(**{name: given.pop(name) for name in more}), **given)
+
+        vars(run)["__signature__"] = inspect.Signature([*own.values(), *more.values()])
+        run.__annotations__ = {name: each.annotation for name, each in (own | more).items()}
+        return run
+
+    return decorate

@@ -36,6 +36,8 @@ Ids of sessions and gates may be abbreviated: `tercet show 4be1` shows the only 
 |---|---|
 SHORTCUTS
 
+With `--server URL` or `TERCET_SERVER`, commands about sessions, gates and stops use a service instead of a journal, with the API key in `TERCET_API_KEY`: [from the command line](service.md#from-the-command-line).
+
 The person who starts a run, answers a gate or sets a stop is the user of the operating system, mapped by the `actors.toml` of a pack: to the actor with that `os_user`, else to the one with that id.
 Commands that load no pack read such a file with `--actors`; they never run code of a pack.
 The answer is recorded as `auth: local` with the login, which comes from the operating system and not from the environment.
@@ -70,7 +72,7 @@ def _find(group: Any, name: str) -> Any:
 
 def _section(name: str, command: Any) -> Iterator[str]:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option"]
+    options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
     usage = " ".join(p.metavar if p.required else f"[{p.metavar}]" for p in arguments)
     yield f"## tercet {name}\n"
     yield _sentences(inspect.cleandoc(command.help))

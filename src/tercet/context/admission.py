@@ -18,9 +18,9 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence, meets
 from tercet.contracts.mode import Trust
-from tercet.contracts.planner_view import show_evidence
 from tercet.contracts.related import select_related
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.text.planner_view import show_evidence
 
 
 @dataclass(frozen=True, kw_only=True)

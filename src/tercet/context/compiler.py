@@ -23,7 +23,6 @@ from tercet.context.admission import (
     overflow,
     snapshot_of,
 )
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.buckets import BUCKETS, Bucket, BucketUse, TokenLimits, estimate_tokens
 from tercet.contracts.context import (
     USUAL_TIERS,
@@ -39,9 +38,10 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.lane import LaneFrame
 from tercet.contracts.mode import MODE_RANK
-from tercet.contracts.planner_view import show_evidence, show_instructions, show_request, show_tool
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
+from tercet.contracts.runs.behaviour import Behaviour
+from tercet.contracts.text.planner_view import show_evidence, show_instructions, show_request, show_tool
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values.cache import BoundedCache
 from tercet.packs.pack import Pack

@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.buckets import TruncationEntry
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.evidence import Evidence, meets
@@ -17,6 +16,7 @@ from tercet.contracts.mode import MODE_RANK, ApprovalMode, Trust
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor, Request, anonymous
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.contracts.runs.budget import BudgetUse, RunBudget
 from tercet.contracts.shape import Authored
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
@@ -77,7 +77,7 @@ class RunContext(Authored):
     answers_feedback: bool = False
     """Whether the planner uses the reasons of a refusal, as language models do."""
     behaviour: tuple[int, ...] = CURRENT
-    """The numbers of the rule changes that it follows: see `contracts/behaviour.py`."""
+    """The numbers of the rule changes that it follows: see `contracts/runs/behaviour.py`."""
 
     def goes_by(self, rule: Behaviour) -> bool:
         """Return whether the run follows a rule change."""
@@ -329,7 +329,8 @@ class CompiledContext(Authored):
     def hash(self) -> str:
         """The hash of everything in the context that planner and critic use."""
         before, after = self._around_the_request
-        request = self.model_dump(mode="json", exclude_defaults=True, include={_REQUEST})
+        asked = self.request
+        request = {} if asked is None else {_REQUEST: asked.model_dump(mode="json", exclude_defaults=True)}
         # Canonical JSON sorts members by name, so the document can be assembled from its parts.
         parts = (before, canonical_dump(request)[1:-1], after)
         return hash_bytes(b"{" + b",".join(part for part in parts if part) + b"}")
@@ -347,6 +348,7 @@ class CompiledContext(Authored):
         all copies.
         """
         _ = self.surface, self.offered, self.evidence, self.gates_by_name, self._around_the_request
+        _ = self.attesting, self.entered_by_step
         copied = super(Authored, self).model_copy(update={_REQUEST: request})
         vars(copied).pop("hash", None)  # the only cached value that depends on the request
         return copied

@@ -20,7 +20,7 @@ from tercet.contracts.shape import Authored, Json, JsonObject
 from tercet.contracts.steps import graph
 from tercet.contracts.values import pointer, references
 from tercet.contracts.values.canonical import canonical_dump, hash_bytes
-from tercet.contracts.values.plain import not_json
+from tercet.contracts.values.plain import not_json, scan_scalars
 
 StepKind = Literal["tool", "note", "lane"]
 MAX_STEPS = 10_000
@@ -119,7 +119,7 @@ class Step(Authored):
     @cached_property
     def found(self) -> list[references.Found]:
         """The references and literals in the parameters, scanned once."""
-        return references.scan(self.params)
+        return _scan(self.params)
 
     @cached_property
     def is_written_out(self) -> bool:
@@ -193,11 +193,14 @@ class Plan(Authored):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
-        problems = duplicate_ids([step.id for step in self.steps])
-        for index, step in enumerate(self.steps):
+        known: list[dict[str, Any]] = [vars(step) for step in self.steps]
+        problems = duplicate_ids([step["id"] for step in known])
+        for index, step in enumerate(known):
             problems += _step_problems(index, step)
-        problems += named_problems(self.outputs, ("outputs",), self.found_outputs)
-        problems += named_problems(self.memory, ("memory",))
+        if self.outputs:
+            problems += named_problems(self.outputs, ("outputs",), self.found_outputs)
+        if self.memory:
+            problems += named_problems(self.memory, ("memory",))
         if problems:
             raise PlanError(problems)
         return self
@@ -329,10 +332,19 @@ _REFERENCE_FORMS = (
 )
 
 
-def _step_problems(index: int, step: Step) -> list[Problem]:
-    known = vars(step)
+def _scan(params: JsonObject) -> list[references.Found]:
+    found = scan_scalars(params)
+    return references.scan(params) if found is None else found
+
+
+def _step_problems(index: int, known: dict[str, Any]) -> list[Problem]:
+    """Return the problems of a step, given by its fields, and keep what was found in its parameters."""
     params, compensate = known["params"], known["compensate"]
-    if "found" not in known:  # as `step.found` would, without the lock of a cached property
+    if compensate is None and (found := scan_scalars(params)) is not None:
+        # As the cached properties would, without their lock: these are read for every step.
+        known["found"], known["is_written_out"] = found, True
+        return []
+    if "found" not in known:
         known["found"] = references.scan(params)
     problems = named_problems(params, ("steps", index, "params"), known["found"])
     if compensate is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -12,6 +13,7 @@ from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
 from tercet.contracts.runs.scorecard import Scorecard
 from tercet.contracts.shape import Absent, Published, Shape, Timestamp
+from tercet.contracts.values.canonical import canonical
 
 
 def _is_empty(value: object) -> bool:
@@ -177,6 +179,11 @@ class Verdict(Shape):
     def ok(self) -> bool:
         """Whether the run may continue."""
         return self.outcome in ("ok", "accept")
+
+    @cached_property
+    def printed(self) -> bytes:
+        """The canonical JSON of this verdict, as records hold it."""
+        return canonical(self)
 
     def published(self) -> VerifyVerdict:
         """Return the published shape of a review."""

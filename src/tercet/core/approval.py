@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.gate import Gate
 from tercet.contracts.outputs.exit import ExitDecision
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.values import pointer
 from tercet.contracts.values.canonical import digest

@@ -191,9 +191,15 @@ def extend(budget: RunBudget, more: Amounts) -> RunBudget:
     return budget.model_copy(update=added)
 
 
+_MOST_MORE = 2**50
+"""The most that one extension adds: sums stay numbers that every JSON reader knows, however often a budget is extended."""
+
+
 def is_extension(amounts: Mapping[str, Any]) -> bool:
     """Return whether this adds to a budget. It may be anything: an answer to a gate carries what a person entered."""
-    is_more = all(name in EXTENSIBLE and type(n) is int and n > 0 for name, n in amounts.items())
+    is_more = all(
+        name in EXTENSIBLE and type(n) is int and 0 < n <= _MOST_MORE for name, n in amounts.items()
+    )
     return is_more and bool(amounts)
 
 
@@ -269,8 +275,8 @@ def hold_of(call: EffectiveStep, tools: Mapping[str, ToolSpec]) -> Amounts:
 
 
 def reservation_of(call: EffectiveStep, hold: Amounts) -> Fields:
-    """Return the fields of an INTENT with what is reserved for a call and held back for its compensation."""
-    fields = {field: amount(call) for field, amount in _AMOUNTS}
+    """Return the fields of an INTENT with what is reserved for a call and held back for its compensation; mostly none."""
+    fields = {field: n for field, amount in _AMOUNTS if (n := amount(call))}
     if hold:
         fields |= {field: hold[name] for name, field in _HOLDS if name in hold}
     if call.tool.reserves is not None:
@@ -285,8 +291,9 @@ def reserved_for(step: StepState, event: e.Intent) -> Fields:
 
 
 def amounts_of(step: StepState) -> Fields:
-    """Return the fields of a COMPLETE with what the last call of a step took."""
-    return dict(zip(_TAKEN_FIELDS, _taken_in(step), strict=True))
+    """Return the fields of a COMPLETE with what the last call of a step took; mostly none."""
+    amounts = _taken_in(step)
+    return dict(zip(_TAKEN_FIELDS, amounts, strict=True)) if any(amounts) else {}
 
 
 def amounts_of_lane(used: LaneUse) -> Fields:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import (
     ChangedValue,
     CompiledContext,
@@ -21,6 +20,7 @@ from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.shape import unchecked
 from tercet.contracts.steps import graph
 from tercet.contracts.steps.effective import EffectiveStep, effective
@@ -77,6 +77,11 @@ class RunConfig:
     def max_iterations(self) -> int:
         """The maximum number of phases."""
         return self.ctx.run_budget.max_iterations
+
+    @cached_property
+    def is_lane(self) -> bool:
+        """Whether the run is a lane of another one."""
+        return self.ctx.lane is not None
 
     @cached_property
     def is_strict(self) -> bool:

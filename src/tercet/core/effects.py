@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.mode import Reversibility
 from tercet.contracts.plan import Compensation, Step
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.contracts.steps.effective import EffectiveStep, effective
 from tercet.contracts.tool import ToolSpec

@@ -7,14 +7,15 @@ that is not allowed is dropped, and the text of the refusal is recorded, so thes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
 
-from tercet.contracts.behaviour import Behaviour, is_outdated
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.request import SIMULATED
+from tercet.contracts.runs.behaviour import Behaviour, is_outdated
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.values.canonical import canonical
 from tercet.core import events as e
@@ -353,20 +354,29 @@ def _may_set_values(said: Reply, gate: OpenGate, state: State) -> None:
 
 def _demand_other_approver(said: Reply, gate: OpenGate, state: State) -> None:
     """Raise `UsageError` if the pack lists no other people who could approve the changed call."""
-    people: dict[str, Any] = state.start.people or {}
-    excluded = {said.actor, *(str(owner.get("id")) for owner in owners_of(state.start))}
     kept = [each for each in state.changed if each.step in gate.calls and not is_replaced(each, said.changes)]
-    excluded |= {each.by for each in kept}
     # A trusted caller may know people who are not on the list.
-    for name, need in gate.needs.items() if people and said.listed else ():
-        others = [who for who in people if who not in excluded]
-        able = [who for who in others if gate.counts(name, tuple(as_list(people[who].get("roles")) or ()))]
-        if len(able) < need.quorum:
-            raise UsageError(
-                f"whoever sets a value cannot approve it, and without {said.actor} too few people could approve {name}",
-                code="no_other_approver",
-                remedy=f"list another person with the role {' or '.join(need.roles)} in actors.toml, then resume the session; or deny the call, and start the run again with other values",
-            )
+    lacking = lacking_approvals(gate, state, {said.actor, *(each.by for each in kept)}) if said.listed else []
+    for name in lacking[:1]:
+        raise UsageError(
+            f"whoever sets a value cannot approve it, and without {said.actor} too few people could approve {name}",
+            code="no_other_approver",
+            remedy=f"list another person with the role {' or '.join(gate.needs[name].roles)} in actors.toml, then resume the session; or deny the call, and start the run again with other values",
+        )
+
+
+def lacking_approvals(gate: OpenGate, state: State, excluded: AbstractSet[str]) -> list[str]:
+    """Return the names in a gate that too few listed people could approve, without the owners and the excluded ones."""
+    people: dict[str, Any] = state.start.people or {}
+    without = {*excluded, *(str(owner.get("id")) for owner in owners_of(state.start))}
+    roles = {
+        who: tuple(as_list(each.get("roles")) or ()) for who, each in people.items() if who not in without
+    }
+    return [
+        name
+        for name, need in gate.needs.items()
+        if people and sum(gate.counts(name, held) for held in roles.values()) < need.quorum
+    ]
 
 
 def _demand_planner(state: State, remedy: str) -> None:

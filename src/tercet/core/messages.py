@@ -179,6 +179,6 @@ def demand_extension(more: Any) -> dict[str, int]:
         raise UsageError(
             f"{more!r} is no extension of a budget",
             code="wrong_extension",
-            remedy=f"give a whole number above zero for one or more of {', '.join(EXTENSIBLE)}",
+            remedy=f"give a whole number from 1 to 2^50 for one or more of {', '.join(EXTENSIBLE)}",
         )
     return amounts

@@ -31,6 +31,7 @@ class PreparedCall:
         "_identity",
         "_is_strict",
         "_marks",
+        "_tool",
         "call",
         "params",
     )
@@ -40,6 +41,7 @@ class PreparedCall:
         self.params = params
         self._is_strict = is_strict
         tool = call.tool
+        self._tool = tool.name
         compared = canonical_params(tool, params) if is_strict else params
         identity = identity_params(tool, compared, is_strict=is_strict)
         earlier = identity_params(tool, params, is_strict=False)
@@ -52,11 +54,10 @@ class PreparedCall:
 
     def keys(self, tenant: str, session: str, occurrence: int) -> tuple[str, ...]:
         """Return the key of this action, and the one that it had under earlier rules: a session may have been migrated."""
-        name = self.call.tool.name
-        key = idempotency_key(tenant, session, name, self._identity, occurrence)
+        key = idempotency_key(tenant, session, self._tool, self._identity, occurrence)
         if not self._earlier_identity:
             return (key,)
-        earlier = idempotency_key(tenant, session, name, self._earlier_identity, occurrence)
+        earlier = idempotency_key(tenant, session, self._tool, self._earlier_identity, occurrence)
         return (key,) if key == earlier else (key, earlier)
 
     @property
@@ -68,7 +69,7 @@ class PreparedCall:
     def hash(self) -> str:
         """The hash of tool and parameters, which the loop guard compares."""
         if not self._hash:
-            self._hash = call_hash(self.call.tool.name, self._compared)
+            self._hash = call_hash(self._tool, self._compared)
         return self._hash
 
     @property

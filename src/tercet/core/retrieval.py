@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.documents import find_slots
 from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.loop import VerificationVerdict
@@ -18,6 +17,7 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, RootCauseClass
 from tercet.contracts.outputs.repair import LoopBreak, LoopMemory
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import evidence_in
 from tercet.core.plans import read_plan

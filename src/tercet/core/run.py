@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from tercet.contracts.context import KnownResult
 from tercet.contracts.errors import InternalError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
-from tercet.contracts.runs.record import DecisionRecord
 from tercet.contracts.runs.run import Run as Transcript
 from tercet.contracts.runs.session import RoleLimit, RoleName
 from tercet.contracts.shape import JsonObject
@@ -91,8 +91,8 @@ class Run:
         """Large results by their digest."""
         self.scored: Scored | None = None
         """The last score, kept for the record."""
-        self.record: DecisionRecord | None = None
-        """The decision record, once the run has ended here."""
+        self.record = b""
+        """The decision record as canonical JSON, once the run has ended here."""
         self.reviewed: Reviewed | None = None
         """The last review, kept for the score of its plan."""
         self.shared = SharedWork() if shared is None else shared
@@ -101,9 +101,6 @@ class Run:
         self._facts = facts
         """The evidence that plans have found, by its digest."""
         self._base = config
-        # Both follow from parts of the state, each of which is another object once it has changed; see `fold`.
-        self._config: RunConfig | None = None
-        self._plan: ExecutionPlan | None = None
 
     def fold(self, event: e.Event) -> State:
         """Apply an event; raises `IllegalEvent` and changes nothing if it is not allowed."""
@@ -111,8 +108,9 @@ class Run:
         state = self.state = fold_event(before, event)
         if type(event) in OF_EVERY_STEP:
             return state
+        # Configuration and plan follow from parts of the state, each of which is another object once it has changed.
         if state.plan is not before.plan or state.undo is not before.undo:
-            self._plan = None
+            self._forget("plan", "followed")
         if (
             state.extended is not before.extended
             or state.learned is not before.learned
@@ -121,17 +119,16 @@ class Run:
             or state.changed is not before.changed
             or state.earlier is not before.earlier
         ):
-            self._config = None
+            self._forget("config")
         return state
 
-    @property
+    def _forget(self, *names: str) -> None:
+        for name in names:
+            vars(self).pop(name, None)
+
+    @cached_property
     def config(self) -> RunConfig:
         """The configuration, with the evidence and results added since the start of the run."""
-        if (config := self._config) is None:
-            config = self._config = self._make_config()
-        return config
-
-    def _make_config(self) -> RunConfig:
         state, config = self.state, self._base
         if state.facts:
             config = config.with_facts([fact for digest in state.facts for fact in self._facts[digest]])
@@ -149,15 +146,16 @@ class Run:
         value = self.blobs[learned.blob] if learned.blob else learned.value
         return KnownResult(step_id=learned.step, tool=learned.tool, value=value, trust=Trust.TRUSTED)
 
-    @property
+    @cached_property
     def plan(self) -> ExecutionPlan | None:
         """The current plan, indexed for execution; None if there is none."""
-        if self._plan is None and (state := self.state).plan:
-            plan = self.shared.execution_plan(read_plan(state.plan), self.config.surface, self.tools)
-            self._plan = plan.with_undo(state.undo, self.tools) if state.undo else plan
-        return self._plan
+        state = self.state
+        if not state.plan:
+            return None
+        plan = self.shared.execution_plan(read_plan(state.plan), self.config.surface, self.tools)
+        return plan.with_undo(state.undo, self.tools) if state.undo else plan
 
-    @property
+    @cached_property
     def followed(self) -> ExecutionPlan:
         """The current plan, which must exist."""
         if (plan := self.plan) is None:

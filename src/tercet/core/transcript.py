@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
-from tercet.contracts.behaviour import Behaviour
+from pydantic import BaseModel
+
 from tercet.contracts.gate import Approval
 from tercet.contracts.plan import Plan
-from tercet.contracts.runs.record import DecisionRecord, Delivery, TakenDecision
+from tercet.contracts.runs.behaviour import Behaviour
+from tercet.contracts.runs.record import Delivery, TakenDecision
 from tercet.contracts.runs.run import Outcome, Run, SkippedStep, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.shape import JsonObject, unchecked
-from tercet.contracts.values.canonical import canonical_dump, hash_bytes
+from tercet.contracts.values.canonical import canonical_dump
 from tercet.core import events as e
 from tercet.core.budget import budget_use
 from tercet.core.config import ExecutionPlan, RunConfig
@@ -57,14 +59,11 @@ def _entries(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> Iterator[Tr
             continue
         if type(event) is e.Complete:
             if event.step in intents:
+                value = blobs.get(event.blob, {"$blob": event.blob}) if event.blob else event.value
+                error = event.error or None
+                # By position: this is done for every call of every run.
                 yield _entry(
-                    intents[event.step],
-                    _DONE,
-                    value=blobs.get(event.blob, {"$blob": event.blob}) if event.blob else event.value,
-                    error=event.error or None,
-                    latency_ms=event.latency,
-                    tokens=event.tokens,
-                    cost_microcents=event.cost,
+                    intents[event.step], _DONE, value, error, None, event.latency, event.tokens, event.cost
                 )
             continue
         if type(event) not in _OTHERS_OF_CALLS:
@@ -116,7 +115,6 @@ def _of_this_plan(state: State, events: Sequence[e.Event]) -> list[e.Event]:
 def _entry(
     intent: e.Intent,
     outcome: Outcome,
-    *,
     value: Any = None,
     error: str | None = None,
     error_code: str | None = None,
@@ -231,6 +229,7 @@ def approvals(state: State) -> tuple[Approval, ...]:
 
 TRANSCRIPT, RUN_VERDICT = "transcript", "run_verdict"
 """The parts of a record that are not stored with it: the events of the session hold them already."""
+_VERDICTS = "verdicts"
 _AFTER_ALL = "~"
 """Sorts behind the name of every field."""
 
@@ -251,25 +250,42 @@ def decisions_of(events: Iterable[e.Event]) -> tuple[TakenDecision, ...]:
     )
 
 
-def split_record(record: DecisionRecord) -> tuple[str, bytes]:
-    """Return the hash of a whole record, and the bytes that are stored: all of it but what the events of the session hold
-    already."""
-    fields = record.model_dump(mode="json", exclude_none=True, exclude={TRANSCRIPT})
-    held = {TRANSCRIPT: canonical_dump([_dump_entry(entry) for entry in record.transcript])}
-    if (verdict := fields.pop(RUN_VERDICT, None)) is not None:
-        held[RUN_VERDICT] = canonical_dump(verdict)
+def split_record(fields: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """Return the canonical JSON of a record, given by its fields, and the part of it that is stored: all but what the
+    events of the session hold already.
+
+    A field is a contract or what one is dumped as.
+    """
+    printed = {
+        TRANSCRIPT: canonical_dump([_dump_entry(entry) for entry in fields[TRANSCRIPT]]),
+        _VERDICTS: b"[%s]" % b",".join([verdict.printed for verdict in fields[_VERDICTS]]),
+    }
+    if (verdict := fields.get(RUN_VERDICT)) is not None:
+        printed[RUN_VERDICT] = canonical_dump(_dump(verdict))
+    others = {
+        name: _dump(value) for name, value in fields.items() if value is not None and name not in printed
+    }
     # Canonical JSON has its members in the order of their names, so the whole is made of the parts, each printed once.
     stored: list[bytes] = []
     whole: list[bytes] = []
     start = ""
-    for end in (*sorted(held), _AFTER_ALL):
-        if members := canonical_dump({n: value for n, value in fields.items() if start < n < end})[1:-1]:
+    for end in (*sorted(printed), _AFTER_ALL):
+        if members := canonical_dump({n: value for n, value in others.items() if start < n < end})[1:-1]:
             stored.append(members)
             whole.append(members)
-        if end in held:
-            whole.append(b'"%s":%s' % (end.encode(), held[end]))
+        if end in printed:
+            whole.append(b'"%s":%s' % (end.encode(), printed[end]))
+            if end == _VERDICTS:
+                stored.append(whole[-1])
         start = end
-    return hash_bytes(b"{%s}" % b",".join(whole)), b"{%s}" % b",".join(stored)
+    return b"{%s}" % b",".join(whole), b"{%s}" % b",".join(stored)
+
+
+def _dump(value: Any) -> Any:
+    """Return a field of a record as JSON; what is not a contract is JSON already."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_none=True)
+    return [_dump(each) for each in cast("tuple[Any, ...]", value)] if type(value) is tuple else value
 
 
 def join_record(kept: JsonObject, entries: Iterable[TranscriptEntry], state: State) -> JsonObject:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.plan import Plan
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.core import events as e
 from tercet.core.events.plan import TurnAction

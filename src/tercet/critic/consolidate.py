@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.plan import Plan
@@ -64,24 +66,39 @@ def finalize(
     run: Run | None = None,
 ) -> DecisionRecord:
     """Return the decision record; `run` is None if the plan was refused."""
+    return DecisionRecord(**record_fields(ctx, compiled, spec, plan, report, verdicts, run))
+
+
+def record_fields(
+    ctx: RunContext,
+    compiled: CompiledContext,
+    spec: DecisionSpec,
+    plan: Plan,
+    report: CriticReport,
+    verdicts: tuple[Verdict, ...],
+    run: Run | None,
+) -> dict[str, Any]:
+    """Return the fields of the decision record: all but those that are absent from most."""
     refs = dict.fromkeys(ref for step in plan.steps for ref in pinned(step))
     controls = [f"safety_mode:{ctx.safety_mode}", f"risk_tier:{spec.risk_tier}"]
     controls += [f"gate:{gate.name}" for gate in compiled.gates]
     controls += [f"policy:{policy.name}" for policy in compiled.policies]
-    return DecisionRecord(
-        decision_id=spec.id,
-        trace_id=ctx.trace_id,
-        run_id=ctx.run_id,
-        plan_id=plan.plan_id,
-        plan_hash=plan.hash,
-        outputs=run.outputs if run else {},
-        evidence_refs=tuple(refs),
-        approvals=run.approvals if run else (),
-        controls_active=tuple(controls),
-        verdicts=verdicts,
-        report=report,
-        transcript=run.transcript if run else (),
-        pack=compiled.pack,
-        pack_hash=compiled.pack_hash,
-        context_hash=compiled.hash,
-    )
+    return {
+        "version": 1,
+        "decision_id": spec.id,
+        "trace_id": ctx.trace_id,
+        "run_id": ctx.run_id,
+        "plan_id": plan.plan_id,
+        "plan_hash": plan.hash,
+        "outputs": run.outputs if run else {},
+        "evidence_refs": tuple(refs),
+        "approvals": run.approvals if run else (),
+        "controls_active": tuple(controls),
+        "verdicts": verdicts,
+        "report": report,
+        "transcript": run.transcript if run else (),
+        "memory_proposals": (),
+        "pack": compiled.pack,
+        "pack_hash": compiled.pack_hash,
+        "context_hash": compiled.hash,
+    }

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.plan import Plan
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import Refusal
 from tercet.critic.checks.arguments import arguments_are_permitted, arguments_fit_schema

@@ -14,10 +14,10 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Step
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.run import Outcome, Run, TranscriptEntry
 from tercet.contracts.runs.scorecard import Evaluation, EvaluatorName, Finding
 from tercet.contracts.shape import Json, JsonObject
@@ -97,9 +97,14 @@ class Recorded:
         params = {each.step_id: each.params for each in made}
         return (
             len(steps) == len(made) == len(params)
-            and all(step.is_written_out and _is_without_repeats(step.evidence_refs) for step in steps)
-            and all(call.params is call.step.params for call in self.planned.calls)
-            and _is_printed_alike([step.params for step in steps], [params.get(step.id) for step in steps])
+            and all(
+                step.is_written_out and _is_without_repeats(vars(step)["evidence_refs"]) for step in steps
+            )
+            and all(call.params is vars(call.step)["params"] for call in self.planned.calls)
+            and _is_printed_alike(
+                [said["params"] for said in map(vars, steps)],
+                [params.get(said["id"]) for said in map(vars, steps)],
+            )
         )
 
     @cached_property
@@ -155,8 +160,9 @@ def evaluate_policy(recorded: Recorded) -> Evaluation:
 
 def _policy_findings(recorded: Recorded) -> Iterator[Finding]:
     run = recorded.run
-    planned, surface = {step.id: step.tool for step in run.plan.steps}, run.compiled.surface
-    for step_id, tool, *_ in recorded.made:
+    planned = {said["id"]: said["tool"] for said in map(vars, run.plan.steps)}
+    surface = run.compiled.surface
+    for step_id, tool, _, _, _ in recorded.made:
         if planned.get(step_id) != tool:
             message = f"{tool} was called as step {step_id}, which the plan does not have"
             yield Finding(code="outside_plan", message=message, step_id=step_id)
@@ -307,8 +313,12 @@ def evaluate_utility(recorded: Recorded) -> Evaluation:
     missing = [name for name in required if name not in run.outputs]
     done = {each.step_id for each in recorded.made if each.outcome is _DONE and each.error is None}
     excused = {skip.step_id for skip in run.skipped if skip.reason != "not_reached"}
-    due = [step for step in run.plan.steps if step.kind == "tool" and step.id not in excused]
-    undone = [step for step in due if step.id not in done]
+    due = [
+        step
+        for step in run.plan.steps
+        if (said := vars(step))["kind"] == "tool" and said["id"] not in excused
+    ]
+    undone = [step for step in due if vars(step)["id"] not in done]
     findings = [
         Finding(
             code="output_missing", message=f"required output {name} is missing{_explain_missing(run, name)}"

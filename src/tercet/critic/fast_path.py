@@ -13,7 +13,7 @@ from tercet.contracts.plan import DecisionCheckpoint
 from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.values import references
 from tercet.contracts.values.references import Found, Leaf, Reference
-from tercet.critic.checks.arguments import find_faults, find_oversized_arguments
+from tercet.critic.checks.arguments import find_faults, find_oversized_arguments, fit_schemas
 from tercet.critic.checks.feasibility import (
     budget_is_left,
     concurrency_is_within_limit,
@@ -79,18 +79,21 @@ def _are_steps_sound(review: Review) -> bool:
         if form not in permitted and not _is_permitted(review, call):
             return False
         permitted.add(form)
-        needed = _find_needed(review, review.found[index])
+        is_plain = call.params is said["params"] and said.get("is_written_out", False)
+        needed = () if is_plain else _find_needed(review, review.found[index])
         if needed is None or doubled or said["optional"] or said["compensate"] is not None:
             return False
         held = at_start
-        for required in (*said["depends_on"], *needed):
+        for required in (*said["depends_on"], *needed) if needed else said["depends_on"]:
             before = position.get(required, index)
             if before >= index:  # unknown, or perhaps on a cycle
                 return False
-            held |= held_after[before]
+            if (after := held_after[before]) is not at_start:
+                held |= after
         held_after.append(held.union(establishes) if establishes else held)
-        if not held.issuperset((*said["preconditions"], *declared["preconditions"])):
-            return False
+        for wanted in (said["preconditions"], declared["preconditions"]):
+            if wanted and not held.issuperset(wanted):
+                return False
         if mode is not read_only and name not in repeatable:
             effects.setdefault(name, []).append(call)
     return all(differ_by_name(calls, is_strict=True) for calls in effects.values())
@@ -99,12 +102,15 @@ def _are_steps_sound(review: Review) -> bool:
 def _are_arguments_sound(value_trust: ValueTrust) -> bool:
     """Return whether the arguments of every call fit its tool's schema, and authority values are trusted."""
     reading = value_trust.review.reading
+    if not fit_schemas(reading):
+        for call in reading.calls:
+            if find_faults(reading, call):
+                return False
     for call in reading.calls:
-        if find_faults(reading, call):
-            return False
-    for call in reading.calls:
-        for _ in find_unbound(value_trust, call):
-            return False
+        tool = call.tool
+        if tool.authority_parameters or tool.has_authority_everywhere:
+            for _ in find_unbound(value_trust, call):
+                return False
     return True
 
 
@@ -146,9 +152,10 @@ def _is_evidence_pinned(review: Review) -> bool:
         for ref in refs:
             if ref not in evidence:
                 return False
-        for needed in (*call.step.requires_evidence, *call.tool.requires_evidence):
-            if not any(review.satisfies(needed, ref, index=call.position) for ref in refs):
-                return False
+        for required in (vars(call.step)["requires_evidence"], vars(call.tool)["requires_evidence"]):
+            for needed in required:
+                if not any(review.satisfies(needed, ref, index=call.position) for ref in refs):
+                    return False
     for needed in review.spec.required_evidence:
         if not any(review.satisfies(needed, ref) for refs in review.pinned for ref in refs):
             return False

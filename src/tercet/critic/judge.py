@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal, assert_never
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.run import Outcome, ToolResult
 from tercet.contracts.verdict import Code, CriticReport, RefusalKind, ReviewOutcome, ScoreVerdict, Verdict
 

@@ -16,6 +16,7 @@ from tercet.contracts.mode import Reversibility
 from tercet.contracts.plan import Compensation, Plan, Step
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.steps.effective import EffectiveStep, effective
+from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import pointer, references
 from tercet.contracts.values.references import Found, Place, Reference, Selection
 from tercet.policy.resolution import ItemBudget, ResolutionError, select
@@ -31,6 +32,31 @@ class Known(NamedTuple):
     fault: str | None = None
 
 
+class _Inherited:
+    """What a step inherits from its tool, read once for all steps that call it."""
+
+    __slots__ = ("cost_microcents", "declared", "duration_ms", "is_renamed", "tokens", "tool")
+
+    def __init__(self, tool: ToolSpec) -> None:
+        self.tool = tool
+        self.declared = tool.mode, tool.effective_reversibility, tool.gates, tool.compensate
+        self.is_renamed = bool(tool.aliases)
+        self.tokens, self.duration_ms = tool.estimated_tokens, tool.estimated_ms
+        self.cost_microcents = tool.cost_microcents
+
+    def effective(self, position: int, step: Step, said: dict[str, Any]) -> EffectiveStep:
+        """Return the effective step for a step of this tool; a step that is silent has what its tool declares."""
+        is_silent = (
+            said["approval_mode"] is None
+            and said["gates"] is None
+            and said["reversibility"] is None
+            and said["compensate"] is None
+        )
+        if not is_silent or self.is_renamed:
+            return effective(position, step, self.tool)
+        return EffectiveStep(position, step, self.tool, *self.declared, said["params"], ())
+
+
 class Reading:
     """A plan, read once over the context that completes its steps."""
 
@@ -38,6 +64,7 @@ class Reading:
         self.compiled = compiled
         self.plan = plan
         self._surface = compiled.surface
+        self._inherited: dict[str, _Inherited] = {}
         self.calls: list[EffectiveStep] = []
         """The effective steps that call a tool on the surface."""
         self.call_at: dict[int, EffectiveStep] = {}
@@ -74,28 +101,38 @@ class Reading:
         said = vars(step)  # reading a field of a contract by its name takes several times as long
         found, tokens, duration_ms = step.found, said["estimated_tokens"], said["estimated_ms"]
         self.planned_tokens += tokens
-        tool = self._surface.get(said["tool"] or "")
-        if tool is not None:
-            call = effective(position, step, tool)
+        if (inherited := self._inherit(said["tool"] or "")) is not None:
+            call = inherited.effective(position, step, said)
             if call.params is not said["params"]:
                 found = references.scan(call.params)
             self.calls.append(call)
             self.call_at[position] = call
-            estimated = vars(tool)
-            tokens = max(tokens, estimated["estimated_tokens"])
-            duration_ms = estimated["estimated_ms"] if duration_ms is None else duration_ms
-            self.cost_microcents += estimated["cost_microcents"]
+            if inherited.tokens > tokens:
+                tokens = inherited.tokens
+            if duration_ms is None:
+                duration_ms = inherited.duration_ms
+            self.cost_microcents += inherited.cost_microcents
             if call.compensate is not None and call.reversibility is not _PURE:
                 self.compensations.append(call.compensate)
         self.tokens += tokens
         self.duration_ms += duration_ms or 0
         self.position[said["id"]] = position
         self.found.append(found)
-        self.pinned.append(self._read_values(position, step, found))
+        is_plain = found is said.get("found") and said.get(
+            "is_written_out", False
+        )  # nothing is open or known
+        self.pinned.append(said["evidence_refs"] if is_plain else self._read_values(position, step, found))
         if said["when"] is not None:
             condition = references.parse("cel", said["when"], ("when",))
             if isinstance(condition, Reference):
                 self.conditions[position] = condition
+
+    def _inherit(self, tool: str) -> _Inherited | None:
+        """Return what a step inherits from a tool of the surface; None if the tool is not on it."""
+        found = self._inherited.get(tool)
+        if found is None and tool in self._surface:
+            found = self._inherited[tool] = _Inherited(self._surface[tool])
+        return found
 
     def _read_values(self, position: int, step: Step, found: list[Found]) -> tuple[str, ...]:
         """Record which values of a call are open and which are known; return the evidence that the step pins."""

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import Check, CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import EPISODE, meets, parse_ref
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan, compensated_step
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.steps import graph
 from tercet.contracts.text.search_words import terms_of, words_of
 from tercet.contracts.tool import ToolSpec
@@ -147,6 +147,8 @@ class Review:
         """Rules that are decided at dispatch."""
         self.undecided: list[str] = []
         """The names of the policies over the plan that cannot be decided yet."""
+        self._trusted: dict[tuple[str, int | None], bool] = {}
+        """Cached: whether a piece of evidence is trusted; at which step makes a difference only to relations."""
         if reading is None or not reading.is_of(compiled, plan):
             reading = Reading(compiled, plan)
         self.reading = reading
@@ -202,6 +204,12 @@ class Review:
         """Return whether a piece of evidence is in the snapshot and trusted, was not chosen by untrusted input, and
         relates to the request where the step at `index` pins it; without a step, where any step pins it.
         """
+        key = ref, index if self.spec.bind else None
+        if (known := self._trusted.get(key)) is None:
+            known = self._trusted[key] = self._is_trusted_evidence(ref, index)
+        return known
+
+    def _is_trusted_evidence(self, ref: str, index: int | None) -> bool:
         entry = self.compiled.evidence.get(ref)
         if entry is None or entry.trust is not Trust.TRUSTED or ref in self.picked_evidence:
             return False

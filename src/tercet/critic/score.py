@@ -7,6 +7,7 @@ from typing import Any
 
 from tercet.contracts.runs.run import Outcome, Run
 from tercet.contracts.runs.scorecard import FLOORS, Evaluation, EvaluatorName, Scorecard
+from tercet.contracts.shape import unchecked
 from tercet.contracts.verdict import RunOutcome, ScoreVerdict
 from tercet.critic.evaluators import EVALUATE, Recorded, is_schema_valid
 from tercet.critic.reading import Reading
@@ -24,9 +25,8 @@ def score(run: Run, *, reading: Reading | None = None) -> ScoreVerdict:
     scores: dict[EvaluatorName, Evaluation] = {
         name: evaluate(recorded) for name, evaluate in EVALUATE.items()
     }
-    return ScoreVerdict(
-        ok=all(scores[name].status != "fail" for name in FLOORS), scorecard=Scorecard(scores=scores)
-    )
+    is_ok = all(scores[name].status != "fail" for name in FLOORS)
+    return unchecked(ScoreVerdict, {"ok": is_ok, "scorecard": unchecked(Scorecard, {"scores": scores})})
 
 
 def measure(run: Run) -> Mapping[str, float]:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from tercet.contracts.mode import Trust
-from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.shape import as_object
 from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.values import pointer, references
@@ -21,6 +21,15 @@ from tercet.contracts.values.formulas import Constant, Owned, Source, parse_form
 from tercet.contracts.values.kinds import UNKNOWN, Kind, fits, parameter_kind, result_kind
 from tercet.contracts.values.references import Found, Leaf, Place, Read, Reference
 from tercet.contracts.values.trust import Scalar, overlaps, scalar, scalars
+from tercet.critic.declared_places import (
+    is_empty,
+    is_equal,
+    keys_of,
+    names_nothing,
+    schema_at,
+    takes_number,
+    without_wrapper,
+)
 from tercet.critic.review import Review
 from tercet.critic.sources import Binding, Sources
 
@@ -60,7 +69,7 @@ class ValueTrust:
 
     def bind(self, value: Any, at: int | None, tool: ToolSpec | None = None, place: Place = ()) -> Binding:
         """Return the source of a literal in the step at a position; `tool` and `place` are those of its parameter."""
-        target = UNKNOWN if tool is None or not place else parameter_kind(tool, _without_wrapper(place))
+        target = UNKNOWN if tool is None or not place else parameter_kind(tool, without_wrapper(place))
         return self.sources.bind(value, at, target, "" if tool is None else tool.name, place)
 
     def is_trusted_scalar(self, value: Any, at: int | None = None, place: Place = ()) -> bool:
@@ -92,8 +101,15 @@ class ValueTrust:
         """
         if tool is None:
             return self.is_trusted(found, at, own)
-        if type(found) is Leaf and self._is_default(tool, found):
-            return True
+        if type(found) is Leaf:
+            if self._is_default(tool, found):
+                return True
+        elif type(found) is Reference and found.kind == "from":
+            call = self.review.call_at.get(self.review.position.get(found.target, -1))
+            if call is not None:  # nearly every reference
+                return self._fits(call.tool, found, tool) and self._is_trusted_node(
+                    (call.position, None, False)
+                )
         needs = self._argument(tool, found, at, own)
         return self._are_trusted(needs) if needs else needs is not None
 
@@ -101,7 +117,7 @@ class ValueTrust:
         """Return what an argument of a call depends on; None also if it is not of the kind that its parameter takes."""
         if type(found) is Leaf and own is None and self.is_strict and not self.sources.has_sentences:
             # A source of the parameter's kind contains the value itself; only sentences are read per parameter.
-            target = parameter_kind(tool, _without_wrapper(found.place))
+            target = parameter_kind(tool, without_wrapper(found.place))
             is_bound = self.sources.is_bound(found.value, at, target, tool.name, found.place)
             return () if is_bound else None
         if type(found) is Reference and found.kind == "from":
@@ -132,10 +148,10 @@ class ValueTrust:
 
     def _is_default(self, tool: ToolSpec, found: Leaf) -> bool:
         """Return whether a literal equals the default in the tool's schema, as if the plan had omitted it."""
-        if not tool.may_have_defaults or not (self.is_strict or _is_empty(found.value)):
+        if not tool.may_have_defaults or not (self.is_strict or is_empty(found.value)):
             return False
-        members = _schema_at(tool, found.place)
-        return "default" in members and _is_equal(members["default"], found.value)
+        members = schema_at(tool, found.place)
+        return "default" in members and is_equal(members["default"], found.value)
 
     def wrong_kind(
         self, tool: ToolSpec, found: Found, at: int, own: EffectiveStep | None = None
@@ -144,7 +160,7 @@ class ValueTrust:
 
         A literal must have exactly one source of the kind.
         """
-        place = _without_wrapper(found.place)
+        place = without_wrapper(found.place)
         if not self.is_strict or not place:
             return None
         target = parameter_kind(tool, place)
@@ -167,7 +183,7 @@ class ValueTrust:
         while waiting:
             index, item = waiting.pop()
             if isinstance(item, Leaf):
-                if not _is_empty(item.value):
+                if not is_empty(item.value):
                     yield index, item
                 continue
             if (index, item) in seen:
@@ -233,7 +249,7 @@ class ValueTrust:
                 value = pointer.follow(each.value, pointer.join(way[len(outer) :]))
             except pointer.PointerError:
                 continue
-            is_container = _is_empty(found.value) or isinstance(value, dict | list)
+            is_container = is_empty(found.value) or isinstance(value, dict | list)
             if found.value == value if is_container else scalar(found.value) == scalar(value):
                 return True
         return False
@@ -241,7 +257,7 @@ class ValueTrust:
     def untrusted_keys(self, tool: ToolSpec, place: Place, at: int) -> list[str]:
         """Return the keys on the way to a place that the tool's schema does not name and no trusted source has."""
         known = tool.known_keys
-        keys = [key for key in _keys(place[1:]) if key not in known]
+        keys = [key for key in keys_of(place[1:]) if key not in known]
         name = str(place[0])
         is_silent = not known and _MEMBERS.isdisjoint(tool.parameters)
         if name not in known and not is_silent:  # a schema without property names allows any
@@ -311,7 +327,7 @@ class ValueTrust:
             needs = self._argument(tool, item, call.position)
             if needs is not None:
                 needed += needs
-            elif not _names_nothing(tool, item):
+            elif not names_nothing(tool, item):
                 return None
         return needed
 
@@ -344,7 +360,7 @@ class ValueTrust:
         if any(
             key not in known and not self.is_trusted_scalar(key, index)
             for item in found
-            for key in _keys(item.place)
+            for key in keys_of(item.place)
         ):
             return None
         return _together(
@@ -377,7 +393,7 @@ class ValueTrust:
 
     def _found(self, found: Found, at: int | None, own: EffectiveStep | None, *, is_number: bool) -> Needs:
         if type(found) is Leaf:
-            if _is_empty(found.value):  # an empty value such as "keep nothing" decides as much as a name does
+            if is_empty(found.value):  # an empty value such as "keep nothing" decides as much as a name does
                 return None if self.is_strict else ()
             return () if self.is_trusted_scalar(found.value, at, () if own else found.place) else None
         if type(found) is not Reference:
@@ -539,68 +555,6 @@ def _together(parts: Iterable[Needs]) -> Needs:
             return None
         found += needs
     return found
-
-
-def _keys(place: Place) -> list[str]:
-    """Return the object keys on the way to a place; the first `$literal` is the wrapper, a second one would be data."""
-    keys = [token for token in place if isinstance(token, str)]
-    if references.LITERAL in keys:
-        keys.remove(references.LITERAL)
-    return keys
-
-
-def _names_nothing(tool: ToolSpec, found: Found) -> bool:
-    """Return whether an input cannot direct a call to another object: a boolean, null, or a word enumerated by the
-    tool's schema.
-    """
-    if type(found) is not Leaf:
-        return False
-    if found.value is None or isinstance(found.value, bool) or _is_empty(found.value):
-        return True
-    members = _schema_at(tool, found.place)
-    words = as_list(members.get("enum")) or [members.get("const")]
-    return any(scalar(found.value) == scalar(word) for word in words)
-
-
-def takes_number(tool: ToolSpec, place: Place) -> bool:
-    """Return whether a tool's schema allows only a number at a place of its parameters, so that dispatch refuses all
-    else.
-    """
-    kinds = _schema_at(tool, place).get("type")
-    declared = set(as_list(kinds) or [kinds])
-    return not declared.isdisjoint(_NUMBERS) and declared <= {*_NUMBERS, "null"}
-
-
-_NUMBERS = frozenset({"number", "integer"})
-
-
-def _schema_at(tool: ToolSpec, place: Place) -> dict[str, Any]:
-    """Return what a tool's schema declares for one place of its parameters; empty if nothing definite."""
-    schema: Any = tool.parameters
-    for token in _without_wrapper(place):
-        members = as_object(schema) or {}
-        inner = members.get("properties" if isinstance(token, str) else "items")
-        schema = (as_object(inner) or {}).get(token) if isinstance(token, str) else inner
-        if "prefixItems" in members:
-            return {}
-    return as_object(schema) or {}
-
-
-def _is_empty(value: Any) -> bool:
-    return isinstance(value, dict | list)
-
-
-def _is_equal(first: Any, second: Any) -> bool:
-    """Return whether two JSON values without members are equal; `true` is not 1, and an empty list is not an empty
-    object.
-    """
-    if _is_empty(first) or _is_empty(second):
-        return type(first) is type(second) and first == second
-    return scalar(first) == scalar(second)
-
-
-def _without_wrapper(place: Place) -> Place:
-    return tuple(t for t in place if t != references.LITERAL) if references.LITERAL in place else place
 
 
 def _named(read: Read) -> str:

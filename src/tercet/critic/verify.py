@@ -9,8 +9,9 @@ that a planner can fix everything at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tercet.contracts.context import Check, CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
@@ -125,15 +126,19 @@ def verify(
     refusals = () if certainly_passes(value_trust) else tuple(islice(_refusals(review), MAX_REFUSALS))
     if not refusals:
         demand_gates(review)
-        return Verdict(
-            stage="review",
-            outcome="ok",
-            reasons=(f"{len(plan.steps)} steps, {len(spec.required_outputs)} required outputs covered",),
-            gates=tuple(review.demands),
-            deferred=tuple(review.deferred),
-            sources=literal_sources(value_trust),
-            unchecked=review.relations.unchecked(),
-            effects=tuple([_effect(call) for call in review.calls if not call.leaves_nothing]),
+        return unchecked(
+            Verdict,
+            {
+                **_passed(),
+                "reasons": (
+                    f"{len(plan.steps)} steps, {len(spec.required_outputs)} required outputs covered",
+                ),
+                "gates": tuple(review.demands),
+                "deferred": tuple(review.deferred),
+                "sources": literal_sources(value_trust),
+                "unchecked": review.relations.unchecked(),
+                "effects": tuple([_effect(call) for call in review.calls if not call.leaves_nothing]),
+            },
         )
     first = refusals[0]
     return Verdict(
@@ -149,6 +154,12 @@ def verify(
         sources=first.sources,
         refusals=refusals,
     )
+
+
+@cache
+def _passed() -> dict[str, Any]:
+    """Return the fields that the verdicts on all accepted plans have in common."""
+    return vars(Verdict(stage="review", outcome="ok", reasons=()))
 
 
 def _effect(call: EffectiveStep) -> StepEffect:

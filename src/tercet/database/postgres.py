@@ -23,6 +23,8 @@ IDLE_S = 2.0
 OUTAGE_S = 45.0
 """A server that restarts is away for up to half a minute, and then may need a moment to recover."""
 RETRY_S = 0.05
+READER = "tercet_reader"
+"""The role that queries for one tenant have: a policy of each table hides the rows of others from it."""
 CONNECTIONS = 3
 """The most connections that a store opens in one process: for a journal, one that writes and two that read."""
 
@@ -47,6 +49,21 @@ CONTENTION = (asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError, async
 """Another transaction was quicker: nothing was done, and looking again tells more."""
 FAILURES = (asyncpg.PostgresError, *LOST)
 """Everything that the driver raises when a statement was not carried out as asked."""
+
+ROLE_REMEDY = f"let an administrator of the server run: CREATE ROLE {READER} NOLOGIN; GRANT {READER} TO user"
+_MAKE_READER = f"""
+DO $$ BEGIN
+    CREATE ROLE {READER} NOLOGIN;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- another database of the server has it too
+END $$;
+GRANT {READER} TO CURRENT_USER
+"""
+_CHECK_ROLES = """
+SELECT coalesce(pg_has_role(to_regrole($1), 'MEMBER'), false), coalesce(bool_or(row_security_active(c.oid)), false)
+  FROM pg_catalog.pg_class AS c
+ WHERE c.relnamespace = 'tercet'::regnamespace AND c.relrowsecurity
+"""
+_LIMIT = "SELECT set_config('role', $1, false), set_config('tercet.tenant', $2, false)"
 
 T = TypeVar("T")
 
@@ -132,6 +149,7 @@ class Server:
             connection = await self._connect_until(deadline, NOT_YET)
             try:
                 await migrate(connection, self.schema, self.place)
+                await self._check_roles(connection)
             except BaseException:
                 connection.terminate()
                 raise
@@ -142,6 +160,20 @@ class Server:
     async def reconnect(self, deadline: float) -> Connection:
         """Return a connection after one was lost: tries until the deadline on the loop's clock, at least once."""
         return await self._connect_until(deadline, LOST)
+
+    async def _check_roles(self, connection: Connection) -> None:
+        """Raise the store's error unless tenants can be kept apart: a reader may be limited to one, and the writer is not."""
+        is_member, is_limited = await connection.fetchrow(_CHECK_ROLES, READER)
+        if not is_member:
+            raise self.schema.kind.unavailable(
+                self.place, f"its user may not act as the role {READER}", remedy=ROLE_REMEDY
+            )
+        if is_limited:
+            raise self.schema.kind.unavailable(
+                self.place,
+                "its user does not own the tables of the schema tercet, so their policies hide every row",
+                remedy="connect as their owner, or let an administrator run: GRANT owner TO user",
+            )
 
     def translate(self, error: BaseException) -> TercetError:
         """Return the store's error for one of the driver's."""
@@ -179,6 +211,7 @@ async def migrate(connection: Connection, schema: Schema, place: str) -> None:
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", schema.kind.migration_lock)
         version = await _read_version(connection, schema, place)
+        await make_reader(connection, schema, place)
         await connection.execute(
             "CREATE SCHEMA IF NOT EXISTS tercet;"
             f"CREATE TABLE IF NOT EXISTS tercet.{schema.table} (version integer PRIMARY KEY)"
@@ -190,6 +223,17 @@ async def migrate(connection: Connection, schema: Schema, place: str) -> None:
                     f"INSERT INTO tercet.{schema.table} (version) VALUES ($1)",  # noqa: S608 - our own name
                     migration.version,
                 )
+
+
+async def make_reader(connection: Connection, schema: Schema, place: str) -> None:
+    """Make the role of readers, unless this user may act as it already."""
+    if await connection.fetchval("SELECT pg_has_role(to_regrole($1), 'MEMBER')", READER):
+        return
+    try:
+        await connection.execute(_MAKE_READER)
+    except asyncpg.InsufficientPrivilegeError as error:
+        reason = f"its user may not make the role {READER}, or not act as it"
+        raise schema.kind.unavailable(place, reason, remedy=ROLE_REMEDY) from error
 
 
 async def _read_version(connection: Connection, schema: Schema, place: str) -> int:
@@ -234,6 +278,24 @@ class PostgresSession:
         return True
 
 
+class Pooled(asyncpg.Connection):  # pyright: ignore[reportUnknownMemberType, reportUntypedBaseClass]
+    """A connection of a pool that knows whose rows it sees: it is limited to one tenant, or to none."""
+
+    limit: tuple[str, str] | None = ("none", "")
+
+    async def limit_to(self, tenant: str | None) -> None:
+        """See the rows of one tenant only; those of all with None. The server is asked where that is a change."""
+        limit = ("none", "") if tenant is None else (READER, tenant)
+        if limit != self.limit:
+            self.limit = None  # not known until the server has answered
+            await cast("Connection", self).execute(_LIMIT, *limit)
+            self.limit = limit
+
+
+async def _keep(connection: object) -> None:
+    """Keep the settings of a connection that goes back to its pool; asyncpg would ask the server to reset them each time."""
+
+
 class Pool:
     """A few connections that are opened when they are needed; one that is lost is replaced until patience ends."""
 
@@ -253,21 +315,20 @@ class Pool:
             max_size=self._most,
             max_inactive_connection_lifetime=IDLE_S,
             timeout=CONNECT_S,
+            connection_class=Pooled,
+            reset=_keep,
             server_settings=server.settings()
             | ({"default_transaction_read_only": "on"} if self._is_read_only else {}),
         )
 
-    async def rows(self, query: str, *parameters: Any) -> list[Any]:
-        """Return all rows that a named query finds."""
-        return await self.read(lambda session: session.fetch(query, *parameters))
-
-    async def read(self, act: Callable[[PostgresSession], Coroutine[Any, Any, T]]) -> T:
-        """Run queries; again over a new connection while one is lost and patience lasts."""
+    async def read(self, tenant: str | None, act: Callable[[PostgresSession], Coroutine[Any, Any, T]]) -> T:
+        """Run queries for one tenant, or with None for all; again over a new connection while one is lost and patience
+        lasts."""
 
         async def attempt(connection: Connection) -> T:
             return await act(PostgresSession(connection, self._server.schema))
 
-        return await self._run(attempt, may_repeat=lambda: True)
+        return await self._run(attempt, may_repeat=lambda: True, tenant=tenant)
 
     async def write(
         self, act: Callable[[PostgresSession], Coroutine[Any, Any, T]], *, is_repeatable: bool = False
@@ -288,7 +349,13 @@ class Pool:
 
         return await self._run(attempt, may_repeat=lambda: is_repeatable or not is_sent)
 
-    async def _run(self, act: Callable[[Connection], Awaitable[T]], *, may_repeat: Callable[[], bool]) -> T:
+    async def _run(
+        self,
+        act: Callable[[Connection], Awaitable[T]],
+        *,
+        may_repeat: Callable[[], bool],
+        tenant: str | None = None,
+    ) -> T:
         clock = asyncio.get_running_loop()
         deadline = clock.time() + self._server.outage_s
         while True:
@@ -296,6 +363,7 @@ class Pool:
                 raise self._server.schema.kind.closed()
             try:
                 async with self._pool.acquire() as connection:
+                    await connection.limit_to(tenant)
                     return await act(connection)
             except LOST as error:
                 if not may_repeat():

@@ -133,8 +133,8 @@ T = TypeVar("T")
 class Transactions(Protocol[SessionT_co]):
     """The connections of a store."""
 
-    async def read(self, act: Callable[[SessionT_co], Coroutine[Any, Any, T]]) -> T:
-        """Run queries."""
+    async def read(self, tenant: str, act: Callable[[SessionT_co], Coroutine[Any, Any, T]]) -> T:
+        """Run queries for one tenant; a server lets them see no row of another."""
         ...
 
     async def write(

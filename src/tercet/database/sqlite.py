@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import sqlite3
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -44,6 +45,9 @@ def connect_writer(path: Path, schema: Schema, *, patience_s: float) -> sqlite3.
     """Open the writing connection and bring the schema up to date. Raises SQLite's errors and the store's."""
     if not path.parent.is_dir():
         raise schema.kind.unavailable(str(path), "its folder does not exist", remedy=f"create {path.parent}")
+    # Other users of the machine may not read a new store; SQLite gives the files beside it the same mode.
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
     connection = _connect(path, patience_s, schema.pragmas)
     try:
         _enter_wal(connection, patience_s)
@@ -353,8 +357,9 @@ class Connections:
             raise self._schema.kind.closed()
         return await self._run(lambda: self._transact(connection, "IMMEDIATE", act))
 
-    async def read(self, act: Callable[[SqliteSession], Coroutine[Any, Any, T]]) -> T:
-        """Run queries in a reading thread; they all see the same state of the file."""
+    async def read(self, tenant: str, act: Callable[[SqliteSession], Coroutine[Any, Any, T]]) -> T:
+        """Run queries in a reading thread; they all see the same state of the file. Each names the tenant itself."""
+        del tenant
         return await self._readers.run(lambda connection: self._transact(connection, "DEFERRED", act))
 
     async def close(self) -> None:

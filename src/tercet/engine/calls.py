@@ -16,7 +16,7 @@ from tercet.engine.leases import HeldLease
 from tercet.engine.services import Services
 from tercet.engine.streams import nesting
 from tercet.engine.streams.stops import Stop
-from tercet.executor.gateway import Attempt, takes_context
+from tercet.executor.gateway import Attempt, Guard, takes_context
 from tercet.journal.errors import JournalError, LeaseLost
 from tercet.tools import ToolContext
 from tercet.tools.tool import unheard
@@ -61,8 +61,14 @@ class Calls:
             timeout_ms=max(0, intent.deadline - now),
             on_end=report,
             check=partial(self._check, intent, now, stop),
+            guard=self.guard(start, intent.tool),
         )
         self._under_way[intent.step] = (intent, attempt)
+
+    def guard(self, start: e.SessionStarted, tool: str) -> Guard | None:
+        """Return what seals and reveals the personal values of a call; None if the pack marks none."""
+        vault = self._services.vault
+        return None if vault is None else vault.guard(start, tool)
 
     def ended(self) -> Iterator[tuple[e.Intent, Ended]]:
         """Drain the calls that have ended since the last drain."""

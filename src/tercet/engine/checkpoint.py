@@ -14,10 +14,10 @@ from hashlib import sha256
 
 import msgspec
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import compensated_step
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.core.fold.session import ESCALATED
 from tercet.core.state import State, Used
 from tercet.journal.protocol import NewCheckpoint, StoredCheckpoint

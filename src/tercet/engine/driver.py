@@ -14,16 +14,15 @@ from functools import partial
 from types import CoroutineType
 
 from tercet.contracts.errors import InternalError
-from tercet.contracts.values.plain import is_small
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.answers import Answer, CallEnded, Made, Now
 from tercet.core.attempt import Done, Ended, Unknown
 from tercet.core.config import RunConfig
 from tercet.core.decide import decide
-from tercet.core.expiry import find_expired
 from tercet.core.fold.base import STOPPED
 from tercet.core.resolve import resolve
+from tercet.core.resolve.sessions import find_expired
 from tercet.core.run import Run, WaitingCalls
 from tercet.core.state import State
 from tercet.engine import inbox
@@ -32,7 +31,7 @@ from tercet.engine.control import Control, Halt
 from tercet.engine.leases import HeldLease
 from tercet.engine.ledger import Ledger
 from tercet.engine.services import Services
-from tercet.engine.values import LargeValues, encode_json
+from tercet.engine.values import LargeValues
 from tercet.engine.world import World
 from tercet.journal.protocol import Lease
 
@@ -227,7 +226,7 @@ class Driver:
             await self._record_ended()
             halt = control.halt or halt  # the process may be stopped while the session pauses
         for intent in self.calls.abandon():
-            await self._record_end(intent, Unknown(error="the process was told to stop", code=STOPPED))
+            self._record_end(intent, Unknown(error="the process was told to stop", code=STOPPED))
 
     async def _pause(self, halt: Halt) -> State:
         is_running = self.state.status == "in_progress" and not self.state.ending
@@ -252,16 +251,15 @@ class Driver:
         for intent, ended in self.calls.ended():
             if (waiting := self.services.crash("after_answer")) is not None:
                 await waiting
-            await self._record_end(intent, ended)
+            if type(ended) is Done:
+                self._record_end(intent, ended, *await self.values.encode(ended.value))
+            else:
+                self._record_end(intent, ended)
             if breakers.is_affected(intent.tool, ended):
                 await self._flush()
                 await breakers.record(intent.tool, is_success=type(ended) is Done, now=self.now())
 
-    async def _record_end(self, intent: e.Intent, ended: Ended) -> None:
-        data, blob = b"", ""
-        if type(ended) is Done:
-            value = ended.value
-            data, blob = encode_json(value) if is_small(value) else await self.values.encode(value)
+    def _record_end(self, intent: e.Intent, ended: Ended, data: bytes = b"", blob: str = "") -> None:
         answer = CallEnded(at=self.now(), ended=ended, data=data, blob=blob)
         self.record(c.Await(step=intent.step, attempt=intent.attempt), answer)
 

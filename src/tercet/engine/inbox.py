@@ -16,13 +16,13 @@ from tercet.contracts.errors import UsageError
 from tercet.core import codec, message_rules, messages
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.expiry import find_expired
 from tercet.core.fold.apply import fold_event
 from tercet.core.fold.gate import DROPPED_KEPT
 from tercet.core.messages import Message, inbox_of
-from tercet.core.resolve.sessions import ForeignMessage, receive_message
+from tercet.core.resolve.sessions import ForeignMessage, find_expired, receive_message
 from tercet.core.state import State
 from tercet.engine.leases import POLL_MS, Held, LeaseClient
+from tercet.engine.personal.vault import seal_message
 from tercet.engine.rows import row_of
 from tercet.engine.session_reader import load_history, load_state
 from tercet.journal.errors import JournalCorrupt, LeaseHeld
@@ -91,6 +91,7 @@ async def deliver(leases: LeaseClient, message: Message, on_held: Held) -> State
     state = await refresh_state(leases, message.session)
     message_rules.event_of(message, state, leases.clock.now())
     message_rules.demand_current_rules(message, state)
+    message = await seal_message(leases.journal, leases.tenant, message, state)
     return await wait_until_read(
         leases, message.session, await post(leases.journal, leases.tenant, message), on_held
     )

@@ -24,8 +24,8 @@ from tercet.core.lanes import TIMEOUT, dump_envelope, envelope_of
 from tercet.core.state import State
 from tercet.engine.streams import nesting
 from tercet.executor.clock import Clock
-from tercet.packs.lanes import GRACE_MS
 from tercet.packs.pack import Pack
+from tercet.packs.parts import GRACE_MS
 from tercet.tools import Tool, ToolContext
 
 PAUSED = "lane_paused"

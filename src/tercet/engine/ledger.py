@@ -24,6 +24,7 @@ from tercet.engine.leases import HeldLease
 from tercet.engine.rows import row_of
 from tercet.engine.services import Services
 from tercet.engine.session_reader import load_history
+from tercet.engine.streams.notices import NOTABLE, is_notable, notice_of
 from tercet.engine.values import HEAVY, LargeValues
 from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Append, NewCheckpoint, SessionRow
@@ -35,7 +36,7 @@ ROW_MS = 1_000
 class Unit:
     """The contents of one append, and the calls that may start once it is durable."""
 
-    __slots__ = ("begin", "blobs", "checkpoints", "claims", "events", "verdict")
+    __slots__ = ("begin", "blobs", "checkpoints", "claims", "events", "reminders", "verdict")
 
     def __init__(self) -> None:
         self.events: list[e.Event] = []
@@ -43,6 +44,8 @@ class Unit:
         self.claims: list[str] = []
         self.begin: list[tuple[int, e.Intent]] = []
         """The calls with the positions of their INTENT."""
+        self.reminders: list[tuple[str, int]] = []
+        """The facts that people have to hear of, by the names of their notifications."""
         self.verdict = ""
         """The last verdict in the unit; such a unit ends in a checkpoint."""
         self.checkpoints: tuple[NewCheckpoint, ...] = ()
@@ -101,15 +104,16 @@ class Ledger:
         `IllegalEvent`."""
         run, unit = self.run, self.unit
         before = run.state
-        if (
-            event.at < before.at
-        ):  # it started before an event that was recorded meanwhile, such as a model's answer
+        if event.at < before.at:
+            # It started before an event that was recorded meanwhile, such as a model's answer.
             event = msgspec.structs.replace(event, at=before.at)
         after = run.fold(event)
         self._before_last = before
         unit.events.append(event)
         if type(event) is e.Intent and event.tool:
             self._claim(event)
+        elif type(event) in NOTABLE and is_notable(event, after):
+            unit.reminders.append((notice_of(self._stream, after.position), event.at))
         if after.phase is not before.phase:
             unit.verdict = str(after.phase)
         if (label := TABLE[type(event)].label) is not None:
@@ -147,6 +151,7 @@ class Ledger:
             blobs=tuple(unit.blobs),
             claims=tuple(unit.claims),
             row=self._row(),
+            reminders=tuple(unit.reminders),
         )
         try:
             position = await self._journal.append(append)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tercet.core.events.gate import GateKind
 from tercet.core.fold.base import ANSWERS
+from tercet.core.messages import session_of
 from tercet.core.state import OpenGate, State
 from tercet.core.transcript import moment
 from tercet.engine.checks.journal import DamagedSession, describe_damage
@@ -115,16 +117,39 @@ class PendingGate:
         )
 
 
-async def open_gates(
-    journal: Journal, tenant: str, most: int, *, unreadable: list[DamagedSession] | None = None
-) -> list[tuple[State, OpenGate]]:
-    """Return at most `most` gates that wait for an answer, each with the state of its session.
+class GateCursor(NamedTuple):
+    """A place in the list of gates: the last gate before it, and the status of the sessions that were being listed."""
+
+    status: str
+    gate: str
+
+    @classmethod
+    def parse(cls, text: str) -> GateCursor:
+        """Return a place as it was written; raises `UsageError` if it is none."""
+        status, _, gate = text.partition(":")
+        session_of(gate)
+        return cls(status if status in _UNFINISHED else _UNFINISHED[0], gate)
+
+    def __str__(self) -> str:
+        return f"{self.status}:{self.gate}"
+
+
+async def each_gate(
+    journal: Journal,
+    tenant: str,
+    after: GateCursor | None = None,
+    *,
+    unreadable: list[DamagedSession] | None = None,
+) -> AsyncIterator[tuple[GateCursor, State, OpenGate]]:
+    """Yield the gates that wait for an answer, each with its place in the list and the state of its session.
 
     A session that cannot be read goes into `unreadable`; without that list, its error is raised.
     """
-    found: list[tuple[State, OpenGate]] = []
-    for status in _UNFINISHED:
-        async for row in list_rows(journal, tenant, status=status):
+    last = None if after is None else session_of(after.gate)
+    for status in _UNFINISHED if after is None else _UNFINISHED[_UNFINISHED.index(after.status) :]:
+        first = None if last is None else await journal.session(tenant, last)
+        rows = [first] if first is not None and first.status == status else []
+        async for row in chain_rows(rows, list_rows(journal, tenant, status=status, before=last)):
             try:
                 # Only sessions whose row names a gate are loaded.
                 has_gates = bool(details_of(row).gates)
@@ -134,8 +159,34 @@ async def open_gates(
                     raise
                 unreadable.append(describe_damage(row.session_id, error))
                 continue
-            if not state.start.lane:  # the gates of a lane are answered at the run that started it
-                found += [(state, gate) for gate in state.gates.values()]
-            if len(found) >= most:
-                return found[:most]
+            if state.start.lane:  # the gates of a lane are answered at the run that started it
+                continue
+            for gate in state.gates.values():
+                if after is None or row is not first or _number(gate.id) > _number(after.gate):
+                    yield GateCursor(status, gate.id), state, gate
+        last = None
+
+
+async def chain_rows(first: list[SessionRow], rest: AsyncIterator[SessionRow]) -> AsyncIterator[SessionRow]:
+    """Yield rows, then others."""
+    for row in first:
+        yield row
+    async for row in rest:
+        yield row
+
+
+def _number(gate: str) -> int:
+    """Return the number of a gate in its session."""
+    return int(gate.rpartition(".g")[2])
+
+
+async def open_gates(
+    journal: Journal, tenant: str, most: int, *, unreadable: list[DamagedSession] | None = None
+) -> list[tuple[State, OpenGate]]:
+    """Return at most `most` gates that wait for an answer, each with the state of its session; see `each_gate`."""
+    found: list[tuple[State, OpenGate]] = []
+    async for _, state, gate in each_gate(journal, tenant, unreadable=unreadable):
+        found.append((state, gate))
+        if len(found) >= most:
+            break
     return found

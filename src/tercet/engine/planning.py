@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import ModelFault
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e

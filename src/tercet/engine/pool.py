@@ -10,12 +10,13 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 
-from tercet.core.expiry import find_expired
+from tercet.core.resolve.sessions import find_expired
 from tercet.core.state import State
 from tercet.engine.driver import Driver
 from tercet.engine.leases import tick_ms
 from tercet.engine.streams.stops import EmergencyStops
 from tercet.engine.subscription import Signal
+from tercet.executor import collector
 from tercet.executor.clock import Clock
 from tercet.journal.errors import JournalError, JournalUnavailable, LeaseLost
 from tercet.journal.protocol import Journal
@@ -86,13 +87,17 @@ class DriverPool:
             self._maintenance.cancel()
 
     async def _maintain(self) -> None:
-        while self._drivers:
-            await self._clock.sleep(tick_ms(self._lease_ms))
-            tasks = (*(self._renew(driver) for driver in self), self._check_messages())
-            for fault in await asyncio.gather(*tasks, return_exceptions=True):
-                # A failure for one driver must not keep the others from renewing their leases.
-                if isinstance(fault, Exception):
-                    self._signal("tending_failed", {"error": f"{type(fault).__name__}: {fault}"})
+        with collector.eased:
+            while self._drivers:
+                await self._clock.sleep(tick_ms(self._lease_ms))
+                await self._maintain_all()
+
+    async def _maintain_all(self) -> None:
+        tasks = (*(self._renew(driver) for driver in self), self._check_messages())
+        for fault in await asyncio.gather(*tasks, return_exceptions=True):
+            # A failure for one driver must not keep the others from renewing their leases.
+            if isinstance(fault, Exception):
+                self._signal("tending_failed", {"error": f"{type(fault).__name__}: {fault}"})
 
     async def _renew(self, driver: Driver) -> None:
         """Renew a driver's lease if that is due."""

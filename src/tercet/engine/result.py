@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
+import msgspec
+
 from tercet.contracts.gate import HandOff
 from tercet.contracts.runs.record import DecisionRecord
 from tercet.contracts.runs.session import SessionStatus
@@ -35,15 +37,13 @@ class RunResult:
     """The hash of the decision record; empty until the session has ended."""
     steps_done: int
     _state: State = field(repr=False)
-    _record: DecisionRecord | JsonObject | None = field(repr=False, compare=False)
+    _record: bytes | JsonObject = field(repr=False, compare=False)
     _packet: bytes = field(repr=False, compare=False)
 
     @classmethod
-    async def load(
-        cls, journal: Journal, tenant: str, state: State, record: DecisionRecord | None = None
-    ) -> Self:
-        """Return the result for a state; `record` is the decision record where this process has made it."""
-        recorded = await read_record(journal, tenant, state) if record is None and state.record else record
+    async def load(cls, journal: Journal, tenant: str, state: State, record: bytes = b"") -> Self:
+        """Return the result for a state; `record` is the decision record as JSON where this process has made it."""
+        recorded = await read_record(journal, tenant, state) if not record and state.record else record
         packet = next((gate.shown["packet"] for gate in state.gates.values() if "packet" in gate.shown), "")
         return cls(
             status=state.status,
@@ -71,10 +71,10 @@ class RunResult:
     @cached_property
     def record(self) -> DecisionRecord | None:
         """The decision record; None until the session has ended."""
-        if isinstance(self._record, DecisionRecord):
-            # A copy, since it shares values with the verdict that later runs of the same plan receive.
-            return self._record.model_copy(deep=True)
-        return DecisionRecord.model_validate(self._record) if self._record else None
+        kept = self._record
+        if not kept:
+            return None
+        return DecisionRecord.model_validate(msgspec.json.decode(kept) if isinstance(kept, bytes) else kept)
 
     @cached_property
     def gate(self) -> PendingGate | None:

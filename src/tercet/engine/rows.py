@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
-from tercet.core.expiry import due_at
+from tercet.core.resolve.sessions import due_at
 from tercet.core.state import State
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import SessionRow

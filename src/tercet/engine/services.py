@@ -9,6 +9,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.core.approval import Objection
 from tercet.core.shared import SharedWork
 from tercet.engine.evidence.library import Library
+from tercet.engine.personal.vault import Vault
 from tercet.engine.planning import Planning
 from tercet.engine.streams.stops import EmergencyStops
 from tercet.engine.subscription import Subscription
@@ -49,6 +50,8 @@ class Services:
     """Called at every named crash point; does nothing outside of tests."""
     subscription: Subscription
     """Receives the events of every durable append."""
+    vault: Vault | None = None
+    """Seals and reveals the personal values of the pack; None if it marks none."""
     lanes: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     """The lanes of the pack, by the tool names that steps use for them."""
     end_lane: Callable[[str], Awaitable[JsonObject]]

@@ -14,16 +14,20 @@ from typing import Any
 import msgspec
 
 from tercet.contracts.errors import ReplayError, TercetError, UsageError
+from tercet.contracts.policy import Policy
 from tercet.contracts.values.canonical import canonical, hash_bytes
+from tercet.contracts.verdict import Code
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
 from tercet.core.transcript import join_record, transcript
 from tercet.engine import checkpoint
-from tercet.journal.errors import JournalCorrupt
+from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal, SessionRow, Stored, StoredCheckpoint
 from tercet.journal.side_stream import read_all
+from tercet.packs.declared import read_declarations
+from tercet.view.refusal import find_refusal
 
 _UNSTARTED = State()
 _PAGE = 200
@@ -136,10 +140,14 @@ async def load_history(
 
 
 async def list_rows(
-    journal: Journal, tenant: str, *, intent: str | None = None, status: str | None = None
+    journal: Journal,
+    tenant: str,
+    *,
+    intent: str | None = None,
+    status: str | None = None,
+    before: str | None = None,
 ) -> AsyncIterator[SessionRow]:
-    """Yield every session of a tenant, newest first, or those with an intent or a status."""
-    before: str | None = None
+    """Yield every session of a tenant, newest first, or those with an intent or a status, or started before another."""
     while page := await journal.sessions(tenant, status=status, limit=_PAGE, before=before):
         for row in page:
             if intent in (None, row.intent):
@@ -170,6 +178,17 @@ async def read_checkpoints(journal: Journal, tenant: str, session: str) -> list[
     while page := await journal.checkpoints(tenant, session, after=found[-1].seq if found else 0):
         found += page
     return found
+
+
+async def read_policies(journal: Journal, tenant: str, state: State) -> tuple[Policy, ...]:
+    """Return the policies of a session's pack if one of them refused a call; empty if the pack cannot be read."""
+    refusal = find_refusal(state)
+    if refusal is None or refusal.code != Code.POLICY_INVARIANT:
+        return ()
+    try:
+        return tuple(read_declarations(await journal.blob(tenant, str(state.start.pack_hash))).policies)
+    except (BlobMissing, UsageError):  # another version reads packs otherwise
+        return ()
 
 
 async def _covered_fold(journal: Journal, tenant: str, session: str) -> State:

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from tercet.context import compile as compile_context
-from tercet.contracts.behaviour import CURRENT, demand_known, is_outdated
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.evidence import Evidence
@@ -16,6 +15,7 @@ from tercet.contracts.lane import LaneFrame
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import SIMULATED, Actor, Request
+from tercet.contracts.runs.behaviour import CURRENT, demand_known, is_outdated
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.values.canonical import digest, hash_bytes
 from tercet.contracts.values.plain import storable
@@ -140,6 +140,7 @@ def make_start_event(
     is_dev: bool = False,
     folder: str = "",
     lane: JsonObject | None = None,
+    personal: str = "",
 ) -> e.SessionStarted:
     """Return the first event of a session."""
     ctx, rules = config.ctx, pack.session.for_tenant(config.ctx.tenant)
@@ -172,6 +173,7 @@ def make_start_event(
         dev=is_dev,
         folder=storable(folder),
         lane=lane or {},
+        personal=personal,
         **_pins(pack, config, frozen),
     )
 
@@ -227,7 +229,15 @@ async def restore_evidence(journal: Journal, pack: Pack, state: State) -> Pack:
     pinned = state.start.snapshot
     kept = await _load_facts(journal, state, is_from_library=False)
     others = tuple(fact for fact in pack.evidence if fact.snapshot != pinned)
-    return pack.model_copy(update={"evidence": (*others, *kept)})
+    return with_evidence(pack, (*others, *kept))
+
+
+def with_evidence(pack: Pack, evidence: tuple[Evidence, ...]) -> Pack:
+    """Return the pack with other evidence, and without what was derived from its own where that may not be seen."""
+    copy = pack.model_copy(update={"evidence": evidence})
+    if pack.personal.evidence:
+        vars(copy).pop("derived", None)
+    return copy
 
 
 def body_of(request: Request, plan: Plan | None) -> str:

@@ -19,9 +19,8 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.runs.session import SessionRules
 from tercet.core import codec
 from tercet.core import commands as c
-from tercet.core.expiry import find_expired
 from tercet.core.fold.apply import fold_event
-from tercet.core.resolve.sessions import pause_session
+from tercet.core.resolve.sessions import find_expired, pause_session
 from tercet.core.state import State
 from tercet.engine import checkpoint, inbox
 from tercet.engine.leases import LeaseClient
@@ -108,6 +107,26 @@ class Watchdog:
             )
         await asyncio.gather(*(self._resuming[name] for name in swept.resumed if name in self._resuming))
         return swept
+
+    async def record_overdue(self, session: str) -> State:
+        """Record what is overdue for one session; nothing is resumed. Raises `LeaseHeld` if a process may run it."""
+        leases = self._host.leases
+        state = await load_state(leases.journal, leases.tenant, session)
+        if state.is_over:
+            return state
+        lease = await leases.journal.lease(leases.tenant, session)
+        rules = self._host.rules(state.start.pack_hash)
+        is_resumed = rules is not None and rules.on_heartbeat_loss == "resume"
+        if is_lost(state, lease, self._now()) and not is_resumed:
+            await self._pause(session)
+            return await load_state(leases.journal, leases.tenant, session)
+        is_waiting = state.status != "in_progress" and not state.is_over
+        if is_waiting and (
+            find_expired(state, leases.clock.now()) is not None
+            or await inbox.read_unread(leases.journal, leases.tenant, state)
+        ):
+            return await inbox.process_inbox(leases, session)
+        return state
 
     async def look(self) -> SweepResult:
         """Check once; resumed sessions run in the background."""

@@ -182,7 +182,8 @@ class World:
         spent.calls, spent.cost = spent.calls + 1, spent.cost + tool.cost_microcents
         deadline = session.now() + tool.timeout_ms
         context = self._calls.context(state.start, step, f"look_up:{step}", 1, deadline)
-        ended = await services.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)
+        guard = self._calls.guard(state.start, tool.name)
+        ended = await services.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms, guard=guard)
         if not isinstance(ended, Done) or ended.error:
             return None
         return lookups.fact_of(config, query, params, ended.value)
@@ -215,7 +216,8 @@ class World:
         """Check emergency stops, the tool's circuit breaker and the approvers' roles just before a call."""
         services, run, name = self._services, session.run, command.step
         tool = run.followed.calls[name].tool
-        if (stop := services.stops.stopped(tool.name)) is not None:
+        tool_name = tool.name
+        if (stop := services.stops.stopped(tool_name)) is not None:
             session.control.stop_for(stop)
             return None
         now, state = session.now(), run.state
@@ -224,7 +226,7 @@ class World:
             at=now,
             epoch=session.lease.epoch,
             # `.value` is the very object that is INTENT's default, and a default is not stored.
-            circuit=services.breakers.state(tool.name, now).value,
+            circuit=services.breakers.state(tool_name, now).value,
             role_lost=find_lost_approval(state, run.config, name, services.objection) if has_approval else "",
         )
         if tool.once_per is None or state.steps[name].is_unsettled:
@@ -284,7 +286,8 @@ class World:
         params = Acting(run).called_with(call.params)
         context = self._calls.context(run.state.start, name, step.key, step.attempt)
         tool = self._services.tools[call.tool.name]
-        found = await self._services.gateway.look_up(tool, params, context)
+        guard = self._calls.guard(run.state.start, tool.name)
+        found = await self._services.gateway.look_up(tool, params, context, guard=guard)
         data, blob = b"", ""
         if isinstance(found, Done):
             data, blob = await session.values.encode(found.value)

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from tercet.contracts.evidence import parse_ref
 from tercet.contracts.text.search_words import terms_of
 from tercet.database.schema import Session, Transactions
-from tercet.evidence import ranking
+from tercet.evidence import rows
 from tercet.evidence.errors import (
     FactUnknown,
     SnapshotExists,
@@ -23,14 +23,16 @@ from tercet.evidence.errors import (
     SnapshotPinned,
     SnapshotUnknown,
 )
-from tercet.evidence.ranking import Match
 from tercet.evidence.rows import (
     OPEN,
     START,
     Census,
     Chain,
+    Match,
     Row,
     SnapshotRow,
+    Spool,
+    Stop,
     check_name,
     check_names,
     check_snapshots,
@@ -38,8 +40,8 @@ from tercet.evidence.rows import (
     differences,
     fact_of,
     head_of,
+    spooled,
 )
-from tercet.evidence.spool import Spool, Stop, spooled
 from tercet.evidence.store import Added, Change, Difference, Fact, Hit, Progress, SnapshotHead, silent
 
 S = TypeVar("S", bound=Session)
@@ -93,7 +95,7 @@ class DatabaseEvidence(ABC, Generic[S]):
     ) -> Added:
         """Add changes to a draft, all or none."""
         check_snapshots(tenant, draft)
-        await self._connections.read(lambda session: find_draft(session, tenant, draft))
+        await self._connections.read(tenant, lambda session: find_draft(session, tenant, draft))
         stop = Stop()
         with spooled() as spool:
 
@@ -156,7 +158,7 @@ class DatabaseEvidence(ABC, Generic[S]):
         async def act(session: S) -> SnapshotHead:
             return await _head(session, await find_snapshot(session, tenant, name))
 
-        return await self._connections.read(act)
+        return await self._connections.read(tenant, act)
 
     async def newest(self, tenant: str) -> SnapshotHead | None:
         """Return the frozen snapshot with the highest number."""
@@ -174,7 +176,7 @@ class DatabaseEvidence(ABC, Generic[S]):
             rows = await session.fetch(query, tenant, *parameters)
             return [await _head(session, SnapshotRow(*row)) for row in rows]
 
-        return await self._connections.read(act)
+        return await self._connections.read(tenant, act)
 
     async def diff(self, tenant: str, before: str, after: str) -> list[Difference]:
         """Return the facts in which two snapshots differ."""
@@ -187,7 +189,7 @@ class DatabaseEvidence(ABC, Generic[S]):
             rows = await session.fetch("differences", first.tenant_id, *numbers)
             return differences(rows, is_backwards=(first.number or 0) > (last.number or 0))
 
-        return await self._connections.read(act)
+        return await self._connections.read(tenant, act)
 
     async def fact(self, tenant: str, ref: str) -> Fact:
         """Return a fact by its id."""
@@ -207,7 +209,7 @@ class DatabaseEvidence(ABC, Generic[S]):
                 raise FactUnknown(ref)
             return fact_of(Row(*row), chosen.name, chosen.hash or START)
 
-        return await self._connections.read(act)
+        return await self._connections.read(tenant, act)
 
     async def facts(
         self,
@@ -229,7 +231,7 @@ class DatabaseEvidence(ABC, Generic[S]):
             )
             return [fact_of(Row(*row), chosen.name, chosen.hash or START) for row in rows]
 
-        return await self._connections.read(act)
+        return await self._connections.read(tenant, act)
 
     async def search(
         self, tenant: str, snapshot: str, query: str, *, classes: Sequence[str] | None = None, limit: int = 10
@@ -241,8 +243,8 @@ class DatabaseEvidence(ABC, Generic[S]):
         async def act(session: S) -> list[Hit]:
             chosen = await find_frozen(session, tenant, snapshot)
             matches = await self._find_matches(session, chosen, terms_of(query), wanted)
-            scores = ranking.score(matches, Census(chosen.totals or b"").of(classes))
-            found = list(await session.fetch("names_of", ranking.best(scores, limit)))
+            scores = rows.score(matches, Census(chosen.totals or b"").of(classes))
+            found = list(await session.fetch("names_of", rows.best(scores, limit)))
             found.sort(key=lambda row: (-scores[row[0]], row[1], row[2]))
             best: list[int] = [row[0] for row in found[: max(limit, 0)]]
             facts = {row[0]: Row(*row[1:]) for row in await session.fetch("read_facts", best)}
@@ -251,7 +253,7 @@ class DatabaseEvidence(ABC, Generic[S]):
                 for each in best
             ]
 
-        return await self._connections.read(act)
+        return await self._connections.read(tenant, act)
 
     async def pin(self, tenant: str, snapshot: str, session: str) -> None:
         """Keep a snapshot as long as a session needs it."""
@@ -283,7 +285,7 @@ class DatabaseEvidence(ABC, Generic[S]):
             row = await find_frozen(session, tenant, snapshot)
             return tuple(await _column(session, "list_pins", row.id))
 
-        return await self._connections.read(act)
+        return await self._connections.read(tenant, act)
 
     async def forget(self, tenant: str, snapshot: str) -> None:
         """Remove a frozen snapshot, and the facts that are in no other."""

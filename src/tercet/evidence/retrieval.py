@@ -6,15 +6,18 @@ index can rank facts but not change them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tercet.contracts.errors import LimitError
-from tercet.contracts.evidence import Evidence, meets, parse_ref
+from tercet.contracts.evidence import EPISODE, Evidence, meets, parse_ref
+from tercet.contracts.mode import Trust
 from tercet.contracts.plan import EvidenceQuery
+from tercet.contracts.runs.record import MemoryProposal
+from tercet.contracts.values.canonical import digest
 from tercet.evidence.errors import FactUnknown
-from tercet.evidence.store import EvidenceStore, Fact, Hit
+from tercet.evidence.store import EvidenceStore, Fact, Hit, NewFact
 
 MOST_FACTS = 10_000
 _PAGE = 1_000
@@ -162,3 +165,44 @@ async def facts_for(
     if len(found) > most:
         raise LimitError("evidence_facts", len(found), most, remedy="name classes, or retrieve by queries")
     return found
+
+
+# --- episodes ---
+# A run never writes evidence itself. What the critic accepted at commit is put into a draft, and later runs see it
+# once a snapshot is made. An episode has the trust of its least trusted source: untrusted text must not become
+# trusted by being remembered. For the same reason its content is only what was learned: its class and the names of
+# its sources are text of a plan, and are kept in its source.
+
+
+def accept(
+    proposals: Iterable[MemoryProposal], *, session: str, trust: Mapping[str, Trust]
+) -> tuple[NewFact, ...]:
+    """Return the facts for accepted proposals, each once; `trust` is that of their sources by name.
+
+    A source that is not in `trust`, and a proposal without sources, is untrusted. The key is derived from the content
+    and its sources, so that accepting it again changes nothing.
+    """
+    found: dict[str, NewFact] = {}
+    for proposal in proposals:
+        key = f"{session}/{digest(_whole(proposal)).removeprefix('sha256:')[:16]}"
+        found[key] = NewFact(
+            classification=EPISODE,
+            key=key,
+            content={"learned": proposal.content},
+            trust=lowest(trust.get(source, Trust.UNTRUSTED) for source in proposal.sources),
+            source=f"session {session}: {proposal.classification}",
+        )
+    return tuple(found.values())
+
+
+def lowest(trusts: Iterable[Trust]) -> Trust:
+    """Return the lowest of several trusts; of none, untrusted."""
+    return min(trusts, key=list(Trust).index, default=Trust.UNTRUSTED)
+
+
+def _whole(proposal: MemoryProposal) -> dict[str, Any]:
+    return {
+        "class": proposal.classification,
+        "learned": proposal.content,
+        "sources": sorted(set(proposal.sources)),
+    }

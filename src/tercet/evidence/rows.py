@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tempfile
+import threading
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from itertools import accumulate, islice
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import msgspec
 import orjson
@@ -14,13 +19,111 @@ import orjson
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Citation, Evidence, EvidenceRef
 from tercet.contracts.mode import Trust
+from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.text.search_words import LONGEST, MOST_LETTERS, words_of
 from tercet.contracts.values.canonical import canonical
 from tercet.contracts.values.plain import not_plain
 from tercet.contracts.values.references import is_text
-from tercet.evidence.errors import BadFact, StoreCorrupt
-from tercet.evidence.ranking import Totals
-from tercet.evidence.store import Change, Difference, Fact, NewDocument, NewFact, Removal, SnapshotHead
+from tercet.evidence.errors import BadFact, StoreCorrupt, StoreFull
+from tercet.evidence.store import (
+    Change,
+    Difference,
+    Fact,
+    NewDocument,
+    NewFact,
+    Progress,
+    Removal,
+    SnapshotHead,
+)
 from tercet.journal.stream import MOST_BYTES
+
+_K1 = 1.2
+_B = 0.75
+"""The usual values of FTS5, Lucene and the literature."""
+PLACES = 6
+
+
+class Totals(NamedTuple):
+    """The number of searched facts, and of their words."""
+
+    facts: int
+    words: int
+
+
+class Match(NamedTuple):
+    """A fact that contains a word: its number, how often it contains the word, and its number of words."""
+
+    number: int
+    times: int
+    length: int
+
+
+def score(matches: Sequence[Sequence[Match]], totals: Totals) -> dict[int, float]:
+    """Return the scores by fact number, given the matches of each word of a query."""
+    mean = max(1.0, totals.words / max(1, totals.facts))
+    scores: dict[int, float] = {}
+    for found in matches:
+        worth = math.log(1 + (totals.facts - len(found) + 0.5) / (len(found) + 0.5)) * (_K1 + 1)
+        for number, times, length in found:
+            weight = times / (times + _K1 * (1 - _B + _B * length / mean))
+            scores[number] = scores.get(number, 0.0) + worth * weight
+    return {number: round(value, PLACES) for number, value in scores.items()}
+
+
+def best(scores: Mapping[int, float], limit: int) -> list[int]:
+    """Return the numbers that may be among the best: those with the highest scores, including ties with the last."""
+    if limit <= 0:
+        return []
+    ordered = sorted(scores, key=lambda number: -scores[number])
+    if len(ordered) <= limit:
+        return ordered
+    lowest = scores[ordered[limit - 1]]
+    end = limit
+    while end < len(ordered) and scores[ordered[end]] == lowest:
+        end += 1
+    return ordered[:end]
+
+
+MOST_WORDS = 10_000
+"""The maximum number of indexed words of a fact."""
+
+
+def indexed(content: Any) -> list[str]:
+    """Return the words of a fact's content: of its texts, numbers and field names."""
+    found: list[str] = []
+    for text in _texts(content):
+        found += words_of(text[:MOST_LETTERS])
+        if len(found) > MOST_WORDS:
+            break
+    return _bounded(found[:MOST_WORDS])
+
+
+def _bounded(words: list[str]) -> list[str]:
+    """Return the first words up to the limit of indexed characters."""
+    if len(words) * LONGEST <= MOST_LETTERS:
+        return words
+    sizes = accumulate(map(len, words))
+    return [word for word, size in zip(words, sizes, strict=True) if size <= MOST_LETTERS]
+
+
+def _texts(content: Any) -> Iterator[str]:
+    """Yield texts, field names and numbers, in canonical order."""
+    stack: list[Any] = [content]
+    while stack:
+        item = stack.pop()
+        if (members := as_object(item)) is not None:
+            for name in sorted(members, reverse=True):
+                stack += (members[name], name)
+        elif (items := as_list(item)) is not None:
+            stack.extend(reversed(items))
+        elif isinstance(item, str):
+            yield item
+        elif item is not None and not isinstance(item, bool):
+            yield format(item, "g") if isinstance(item, float) and item.is_integer() else str(item)
+
+
+# --- rows ---
+
 
 MAX_FACT_BYTES = 1_000_000
 """The maximum size of a fact's canonical form; larger content should be a document, which is split into chunks."""
@@ -295,3 +398,90 @@ def differences(rows: Iterable[Sequence[Any]], *, is_backwards: bool) -> list[Di
         Difference(*name, "added" if old is None else "removed" if new is None else "changed", old, new)
         for name, (old, new) in found.items()
     ]
+
+
+# --- spool ---
+# Reading documents takes time, and a store that is locked meanwhile would keep sessions from pinning their
+# snapshots. So all changes are checked and buffered first, in memory or, if there are many, in a temporary file;
+# then they are written at once.
+
+
+BATCH = 1_000
+_IN_MEMORY = 32_000_000
+
+Prepared: TypeAlias = NewDocument | Row
+
+
+class Stopped(Exception):  # noqa: N818 - a cancellation, not a failure
+    """The caller no longer waits."""
+
+
+class _Page(msgspec.Struct, array_like=True):
+    """Some changes in order; a document comes before its rows."""
+
+    documents: list[tuple[int, NewDocument]]
+    rows: list[Row]
+
+
+class Stop:
+    """Tells a thread that its caller no longer waits."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def ask(self) -> None:
+        """Ask the thread to stop."""
+        self._event.set()
+
+    def check(self) -> None:
+        """Raise `Stopped` if the thread was asked to stop."""
+        if self._event.is_set():
+            raise Stopped
+
+
+class Spool:
+    """Checked changes, in order."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(_Page)
+
+    def fill(self, changes: Iterable[Change], progress: Progress, stop: Stop) -> None:
+        """Buffer all changes; exceptions of the iterator pass through."""
+        prepared, done = _while_wanted(prepare(changes), stop), 0
+        while batch := list(islice(prepared, BATCH)):
+            documents = [(at, each) for at, each in enumerate(batch) if isinstance(each, NewDocument)]
+            rows = [each for each in batch if isinstance(each, Row)]
+            self._write(self._encoder.encode(_Page(documents, rows)))
+            done += len(batch)
+            progress(done)
+
+    def batches(self) -> Iterator[list[Prepared]]:
+        """Yield the changes in batches."""
+        self._file.seek(0)
+        while size := self._file.read(8):
+            page = self._decoder.decode(self._file.read(int.from_bytes(size)))
+            batch: list[Prepared] = [*page.rows]
+            for at, document in page.documents:
+                batch.insert(at, document)
+            yield batch
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._file.write(len(data).to_bytes(8) + data)
+        except OSError as error:
+            raise StoreFull(tempfile.gettempdir(), str(error)) from error
+
+
+def _while_wanted(changes: Iterable[Prepared], stop: Stop) -> Iterator[Prepared]:
+    for change in changes:
+        stop.check()
+        yield change
+
+
+@contextmanager
+def spooled() -> Generator[Spool]:
+    """Return a buffer for changes, which is deleted afterwards."""
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+        yield Spool(file)

@@ -16,7 +16,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
-from typing import Any, TypeAlias, get_type_hints
+from typing import Any, Protocol, TypeAlias, get_type_hints
 
 import msgspec
 import orjson
@@ -32,7 +32,9 @@ from tercet.executor.clock import Clock
 from tercet.executor.threads import ToolThreads
 from tercet.executor.timers import SharedTimers
 from tercet.policy import schemas
-from tercet.tools import Tool, ToolContext, reconcile
+from tercet.tools import Tool, ToolContext
+from tercet.tools.tool import Absent, Happened
+from tercet.tools.tool import Unknown as Undecided
 
 MAX_RESULT_BYTES = 32 * 2**20
 _SUSPECT = re.compile(rb"null|\d{16}|[eE]\+?\d\d")
@@ -42,6 +44,18 @@ _LONGEST_SUSPECT = 16
 
 Check: TypeAlias = "Callable[[], NotHappened | Awaitable[NotHappened | None] | None]"
 """Checks just before a call whether it may be made, at once or as an awaitable; returns why not, or None."""
+
+
+class Guard(Protocol):
+    """Changes what a tool receives and returns, so that what is recorded differs from what it sees."""
+
+    async def open(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return what the tool is called with. Raises `NotDone` if it must not be called."""
+        ...
+
+    def close(self, ended: Ended) -> Ended:
+        """Return what is recorded of the outcome."""
+        ...
 
 
 class Gateway:
@@ -62,11 +76,17 @@ class Gateway:
         timeout_ms: int,
         on_end: Callable[[Ended], None],
         check: Check | None = None,
+        guard: Guard | None = None,
     ) -> Attempt:
         """Start an attempt at a call; `on_end` is called once with its outcome, whatever the tool does.
 
         A tool that does not take a context needs none.
         """
+        if guard is not None:
+            function = partial(
+                _call_opened, guard, self.threads, partial(_prepare_call, tool.call), params, context
+            )
+            return Attempt(self, tool, function, timeout_ms, _closing(guard, on_end), check)
         if is_small(params):
             function = _prepare_call(tool.call, params, context)
             return Attempt(self, tool, function, timeout_ms, on_end, check)
@@ -74,17 +94,27 @@ class Gateway:
         return Attempt(self, tool, prepare, timeout_ms, on_end, check, is_prepared=False)
 
     async def call(
-        self, tool: Tool, params: dict[str, Any], context: ToolContext, *, timeout_ms: int
+        self,
+        tool: Tool,
+        params: dict[str, Any],
+        context: ToolContext,
+        *,
+        timeout_ms: int,
+        guard: Guard | None = None,
     ) -> Ended:
         """Return one attempt at a call; never raises for anything that the tool does."""
         ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        attempt = self.begin(tool, params, context, timeout_ms=timeout_ms, on_end=ended.set_result)
+        attempt = self.begin(
+            tool, params, context, timeout_ms=timeout_ms, on_end=ended.set_result, guard=guard
+        )
         try:
             return await ended
         finally:
             attempt.abandon()
 
-    async def look_up(self, tool: Tool, params: dict[str, Any], context: ToolContext) -> Ended:
+    async def look_up(
+        self, tool: Tool, params: dict[str, Any], context: ToolContext, *, guard: Guard | None = None
+    ) -> Ended:
         """Ask a tool's look-up whether the call with these parameters and this key happened.
 
         Only `Absent()` means that it did not: an exception, a time-out and any other return value are unknown.
@@ -94,15 +124,19 @@ class Gateway:
         answers: list[Ended] = []
 
         def read(_: Tool, answer: Any) -> Ended:
-            answers.append(_read_look_up_answer(tool, answer))
+            found = _read_look_up_answer(tool, answer)
+            answers.append(found if guard is None else guard.close(found))
             return answers[-1]
 
         try:
+            if guard is not None:
+                params = await guard.open(params)
             called = partial(tool.reconcile, **_look_up_arguments(tool.reconcile, params, context))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, NotDone) as error:
             return Unknown(error=_short(f"the look-up of {tool.name} cannot be called: {error}"))
         ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        attempt = Attempt(self, tool, called, tool.timeout_ms, ended.set_result, read=read)
+        on_end = ended.set_result if guard is None else _closing(guard, ended.set_result)
+        attempt = Attempt(self, tool, called, tool.timeout_ms, on_end, read=read)
         try:
             failed = await ended
         finally:
@@ -300,11 +334,11 @@ def _is_coroutine_function(function: Any) -> bool:
 def _read_look_up_answer(tool: Tool, answer: Any) -> Ended:
     """Return how a call ended by the answer of its look-up; the result schema is for what was found."""
     match answer:
-        case reconcile.Happened():
+        case Happened():
             return _usable(tool, answer.value)
-        case reconcile.Absent():
+        case Absent():
             return NotHappened(error="the look-up found that it did not happen", code="absent")
-        case reconcile.Unknown():
+        case Undecided():
             return Unknown(error=_short(str(answer.reason)) or f"the look-up of {tool.name} cannot tell")
         case _:
             given = "None" if answer is None else f"a {type(answer).__name__}"
@@ -392,6 +426,24 @@ def _prepare_call(
 ) -> Callable[[], Any]:
     """Return the call of a tool with its arguments."""
     return partial(function, **_arguments(function, params, context))
+
+
+async def _call_opened(
+    guard: Guard,
+    threads: ToolThreads,
+    prepare: Callable[[dict[str, Any], ToolContext | None], Callable[[], Any]],
+    params: dict[str, Any],
+    context: ToolContext | None,
+) -> Any:
+    """Call a tool with the parameters that its guard opens."""
+    return await _call(prepare(await guard.open(params), context), threads)
+
+
+def _closing(guard: Guard, on_end: Callable[[Ended], None]) -> Callable[[Ended], None]:
+    def end(ended: Ended) -> None:
+        on_end(guard.close(ended))
+
+    return end
 
 
 def _text(error: BaseException) -> str:

@@ -7,14 +7,14 @@ threads: one tool that never returns would keep the process for ever, and a hand
 from __future__ import annotations
 
 import asyncio
-import gc
 import queue
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
+
+from tercet.executor import collector
 
 _T = TypeVar("_T")
 
@@ -64,35 +64,8 @@ class ToolThreads(Executor):
 
 
 def _without_collector(function: Callable[[], _T]) -> _T:
-    with _collector_paused():
+    with collector.paused:
         return function()
-
-
-_pauses = threading.Lock()
-_paused = 0
-_was_enabled = False
-
-
-@contextmanager
-def _collector_paused() -> Generator[None]:
-    """Pause the garbage collector of this process.
-
-    Each of its runs looks at every object and holds all threads, for seconds where a large value has millions of parts.
-    JSON values form no cycles, so there is nothing in them that it could find.
-    """
-    global _paused, _was_enabled  # noqa: PLW0603 - there is one collector in a process
-    with _pauses:
-        if not _paused:
-            _was_enabled = gc.isenabled()
-            gc.disable()
-        _paused += 1
-    try:
-        yield
-    finally:
-        with _pauses:
-            _paused -= 1
-            if not _paused and _was_enabled:
-                gc.enable()
 
 
 def _run(future: Future[Any], function: Callable[[], Any]) -> None:

@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
+import orjson
+
 from tercet.journal.append_rows import unpack_events
 from tercet.journal.chain import START
 from tercet.journal.compression import decompress
@@ -20,6 +22,8 @@ from tercet.journal.protocol import (
     ClaimHolder,
     Lease,
     Position,
+    Reminder,
+    SessionFilter,
     SessionRow,
     Stored,
     StoredCheckpoint,
@@ -204,16 +208,23 @@ class DatabaseJournal(LeaseActs):
         return _session(rows[0]) if rows else None
 
     async def sessions(
-        self, tenant: str, *, status: str | None = None, limit: int = 50, before: str | None = None
+        self,
+        tenant: str,
+        *,
+        status: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        where: SessionFilter | None = None,
     ) -> list[SessionRow]:
         """Rows by start, newest first."""
         check_names(tenant)
+        wanted = where or SessionFilter(status=status)
         last = None if before is None else await self.session(tenant, before)
         if before is not None and last is None:
             raise unknown_session(tenant, before)
-        rows = await self._reader.rows(
-            "list_sessions", tenant, status, before, last and last.started_at, max(limit, 0)
-        )
+        query, intents = _list_query(wanted)
+        page = (tenant, wanted.status, before, last and last.started_at, max(limit, 0))
+        rows = await self._reader.rows(query, *page, intents, wanted.owner, wanted.text)
         return [_session(row) for row in rows]
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
@@ -230,6 +241,14 @@ class DatabaseJournal(LeaseActs):
         """Rows of sessions in progress that no process holds, those changed longest ago first."""
         rows = await self._reader.rows("list_resumable", now_ms, max(limit, 0))
         return [_session(row) for row in rows]
+
+    async def reminders(self, *, now_ms: int, tenant: str | None = None, limit: int = 100) -> list[Reminder]:
+        """Return the reminders whose time has come, the earliest first."""
+        if tenant is None:
+            rows = await self._reader.rows("list_reminders", now_ms, max(limit, 0))
+        else:
+            rows = await self._find("list_reminders_of", tenant, more=(now_ms, max(limit, 0)))
+        return [Reminder(*row) for row in rows]
 
     async def ended(
         self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
@@ -266,6 +285,16 @@ class DatabaseJournal(LeaseActs):
         """Finish the appends in progress and close the database."""
         await self._writer.close()
         await self._reader.close()
+
+
+def _list_query(wanted: SessionFilter) -> tuple[str, str | None]:
+    """Return the query whose index finds the fewest rows, and the intents as it takes them."""
+    intents = None if wanted.intents is None else orjson.dumps(wanted.intents).decode()
+    if wanted.owner is not None:
+        return "list_sessions_by_owner", intents
+    if wanted.intents is not None and len(wanted.intents) == 1:
+        return "list_sessions_by_intent", wanted.intents[0]
+    return ("list_sessions" if wanted.status is None else "list_sessions_by_status"), intents
 
 
 def _session(row: tuple[Any, ...]) -> SessionRow:

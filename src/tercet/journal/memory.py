@@ -17,6 +17,8 @@ from tercet.journal.protocol import (
     ClaimHolder,
     Lease,
     Position,
+    Reminder,
+    SessionFilter,
     SessionRow,
     Stored,
     StoredCheckpoint,
@@ -53,6 +55,7 @@ class MemoryJournal(LeaseActs):
         self._change_counts: dict[str, int] = {}
         self._claims: dict[tuple[str, str], ClaimHolder] = {}
         self._rows: dict[tuple[str, str], SessionRow] = {}
+        self._reminders: dict[tuple[str, str], int] = {}
         self._closed = False
 
     async def append(self, unit: Append) -> Position:
@@ -80,6 +83,10 @@ class MemoryJournal(LeaseActs):
             self._claims.setdefault((unit.tenant, key), ClaimHolder(unit.stream, after.seq))
         if unit.row is not None:
             self._rows[unit.tenant, unit.row.session_id] = unit.row
+        for name, due_at in unit.reminders:
+            self._reminders.pop((unit.tenant, name), None)
+            if due_at is not None:
+                self._reminders[unit.tenant, name] = due_at
         change_count = self._change_counts.get(unit.tenant, 0) + unit.notify
         if unit.notify:
             self._change_counts[unit.tenant] = change_count
@@ -180,7 +187,13 @@ class MemoryJournal(LeaseActs):
         return self._rows.get((tenant, session_id))
 
     async def sessions(
-        self, tenant: str, *, status: str | None = None, limit: int = 50, before: str | None = None
+        self,
+        tenant: str,
+        *,
+        status: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        where: SessionFilter | None = None,
     ) -> list[SessionRow]:
         """Rows by start, newest first."""
         rows = self._rows_of(tenant)
@@ -190,7 +203,8 @@ class MemoryJournal(LeaseActs):
             if last is None:
                 raise unknown_session(tenant, before)
             rows = [row for row in rows if (row.started_at, row.session_id) < (last.started_at, before)]
-        return [row for row in rows if status is None or row.status == status][: max(limit, 0)]
+        wanted = where or SessionFilter(status=status)
+        return [row for row in rows if wanted.admits(row)][: max(limit, 0)]
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
         """Return the ids of sessions that begin with a prefix, in order."""
@@ -208,12 +222,12 @@ class MemoryJournal(LeaseActs):
         return [row for *_, row in sorted(found, key=lambda each: each[:2])][: max(limit, 0)]
 
     async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
-        """Rows of sessions in progress that no process holds, those changed longest ago first."""
+        """Rows of sessions in progress or due that no process holds, those changed longest ago first."""
         self._check()
         found = [
             row
             for key, row in self._rows.items()
-            if row.status == "in_progress"
+            if (row.status == "in_progress" or (row.due_at is not None and row.due_at <= now_ms))
             and ((state := self._stream(*key).state).owner is None or state.until <= now_ms)
         ]
         found.sort(key=lambda row: (row.updated_at, row.tenant, row.session_id))
@@ -222,6 +236,16 @@ class MemoryJournal(LeaseActs):
             by_tenant.setdefault(row.tenant, []).append(row)
         wanted = {id(row) for rows in by_tenant.values() for row in rows[: max(limit, 0)]}
         return [row for row in found if id(row) in wanted]
+
+    async def reminders(self, *, now_ms: int, tenant: str | None = None, limit: int = 100) -> list[Reminder]:
+        """Return the reminders whose time has come, the earliest first."""
+        self._check(*(() if tenant is None else (tenant,)))
+        found = [
+            Reminder(owner, name, due_at)
+            for (owner, name), due_at in self._reminders.items()
+            if due_at <= now_ms and tenant in (None, owner)
+        ]
+        return sorted(found, key=lambda each: (each.due_at, each.tenant, each.name))[: max(limit, 0)]
 
     async def ended(
         self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100

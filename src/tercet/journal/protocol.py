@@ -45,6 +45,34 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When the watchdog has to check the session: a time to live ends, or a heartbeat is due."""
 
 
+class SessionFilter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Which sessions a list holds; what is left out allows all."""
+
+    status: str | None = None
+    intents: tuple[str, ...] | None = None
+    """One of these; an empty tuple allows none."""
+    owner: str | None = None
+    text: str | None = None
+    """What the id, the intent, the owner or the pack contains, in letters of either case (of ASCII)."""
+
+    def admits(self, row: SessionRow) -> bool:
+        """Return whether a list with this filter holds a row."""
+        wanted = None if self.text is None else _lower(self.text)
+        return (
+            self.status in (None, row.status)
+            and (self.intents is None or row.intent in self.intents)
+            and self.owner in (None, row.owner)
+            and (
+                wanted is None
+                or any(wanted in _lower(each) for each in (row.session_id, row.intent, row.owner, row.pack))
+            )
+        )
+
+
+def _lower(text: str) -> str:
+    return "".join(letter.lower() if letter.isascii() else letter for letter in text)
+
+
 class FirstLease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The first lease on a stream, acquired in the same commit as an append. Its epoch is 1."""
 
@@ -69,6 +97,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     claims: tuple[str, ...] = ()
     """Idempotency keys that this stream claims; it may claim a key that it holds already."""
     row: SessionRow | None = None
+    reminders: tuple[tuple[str, int | None], ...] = ()
+    """Names of reminders of the tenant with the time at which each is due from now on; None removes it."""
     notify: bool = False
     """Whether to raise the tenant's change counter, so that other writers of the tenant read this unit."""
 
@@ -114,6 +144,14 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owner: str
     epoch: int
     until: int
+
+
+class Reminder(msgspec.Struct, frozen=True, gc=False):
+    """A name that a process has to look at once its time has come; that process sets it again or removes it."""
+
+    tenant: str
+    name: str
+    due_at: int
 
 
 @runtime_checkable
@@ -225,10 +263,17 @@ class Journal(Protocol):
         ...
 
     async def sessions(
-        self, tenant: str, *, status: str | None = None, limit: int = 50, before: str | None = None
+        self,
+        tenant: str,
+        *,
+        status: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        where: SessionFilter | None = None,
     ) -> list[SessionRow]:
         """Rows by start, newest first; `before` is the last session id of the page before. An unknown one raises
-        `UsageError`."""
+        `UsageError`. `where` says more than `status`, and is used instead of it. A durable journal finds the rows of
+        one status, intent or owner by an index; for a text it looks at rows until it has enough."""
         ...
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
@@ -240,9 +285,14 @@ class Journal(Protocol):
         ...
 
     async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
-        """Rows with the status `in_progress` that no process holds, at most `limit` of each tenant: their lease was
-        released, or ended by `now_ms`. Those that were changed longest ago come first. However many sessions have another
-        status, it reads none of them."""
+        """Rows with the status `in_progress`, and others whose time has come (`due_at <= now_ms`), that no process holds:
+        their lease was released, or ended by `now_ms`. At most `limit` of each tenant, those that were changed longest ago
+        first. However many other sessions wait, it reads none of them."""
+        ...
+
+    async def reminders(self, *, now_ms: int, tenant: str | None = None, limit: int = 100) -> list[Reminder]:
+        """Return the reminders whose time has come (`due_at <= now_ms`), the earliest first; without a tenant, those of
+        all tenants. However many are due later, it reads none of them."""
         ...
 
     async def ended(

@@ -23,8 +23,8 @@ _NUMERIC = re.compile(
 _WITH_SIGNS = re.compile(r"(?P<y>\d{4})\s?年\s?(?P<m>\d{1,2})\s?月\s?(?P<d>\d{1,2})\s?日")
 _TIME = re.compile(
     r"(?:(?<![\w.,:])|(?<=\dt))(?P<h>[01]?\d|2[0-3])(?:(?::|\s?h\s?)(?P<mi>[0-5]\d)(?::[0-5]\d)?(?:z|[+-]\d{2}:?\d{2})?"
-    r"|\.(?P<dm>[0-5]\d)(?=\s?(?:[ap](?:m\b|\.m\.)|uhr\b))|(?=\s?(?:[ap](?:m\b|\.m\.)|uhr\b|o'clock)))"
-    r"(?:\s?(?P<half>[ap])(?:m\b|\.m\.)|\s?(?:uhr|o'clock|h)\b)?(?![\w:])",
+    r"|\.(?P<dm>[0-5]\d)(?=\s?(?:[ap](?:m\b|\.\s?m\.)|uhr\b))|(?=\s?(?:[ap](?:m\b|\.\s?m\.)|uhr\b|o'clock)))"
+    r"(?:\s?(?P<half>[ap])(?:m\b|\.\s?m\.)|\s?(?:uhr|o'clock|h)\b)?(?![\w:])",
 )
 _INVALID = "invalid"
 

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Sequence
 from tercet.contracts.documents import KnownValue, TokenKind
 from tercet.locales.lexicon import word_set
 from tercet.locales.scan import Scan
-from tercet.quality.words import alphanumeric, same_word, words_of
+from tercet.quality.words import alphanumeric, words_of
 
 _LONGEST = 300
 _MAX_NAME_WORDS = 8
 _MAX_SIMILAR = 200
 _JOINTS = "-_/."
+_LONGEST_ENDING = 3
+_POSSESSIVE = re.compile(r"['’]s?$")
 _CAPITALISED = r"[^\W\d_a-zа-яß-ÿ][\w'’-]{1,40}"
 _SURNAME = re.compile(rf"[ \xa0]({_CAPITALISED})")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}")
@@ -105,7 +107,11 @@ def _match_name_word(word: str, parts: set[_Words], single: Sequence[str]) -> st
     if (word,) in parts and len(word) > 1:
         return word
     is_declined = bool(word) and "а" <= word[0] <= "я" and len(single) <= _MAX_SIMILAR
-    return next((part for part in single if same_word(part, word)), "") if is_declined else ""
+    stems = ((part, part.rstrip("аеиоуыэюяйьё") if len(part) > 3 else part) for part in single)
+    declined = (
+        part for part, stem in stems if word.startswith(stem) and len(word) - len(stem) <= _LONGEST_ENDING
+    )
+    return next(declined, "") if is_declined else ""
 
 
 def _read_addressees(scan: Scan, known: Sequence[KnownValue], parts: set[_Words]) -> None:
@@ -116,14 +122,21 @@ def _read_addressees(scan: Scan, known: Sequence[KnownValue], parts: set[_Words]
         return
     spelled = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
     title = "|".join(re.escape(word) for word in lexicon.titles.split())
+    own_title = "|".join(
+        re.escape(word[:1].upper() + word[1:]) for word in lexicon.titles.split() if len(word) > 1
+    )
     pattern = re.compile(
-        rf"(?<!\w)(?i:{spelled}):?[ \xa0](?:(?i:{title})\b\.?[ \xa0]){{0,3}}"
+        rf"(?<!\w)(?:(?i:{spelled}):?[ \xa0](?:(?i:{title})\b\.?[ \xa0]){{0,3}}"
         rf"(?P<name>{_CAPITALISED}(?:[ \xa0]{_CAPITALISED}){{0,3}})(?=[,!.:\n]|$)"
+        rf"|(?:{own_title})\b\.?[ \xa0](?P<other>{_CAPITALISED}(?:[ \xa0]{_CAPITALISED})?))"
     )
     single = sorted({word for part in parts for word in part})
     anybody = word_set(lexicon.anybody) | word_set(lexicon.titles)
     for match in pattern.finditer(scan.text):
-        name = words_of(match["name"])
+        group = "name" if match["name"] else "other"
+        end = match.start(group) + len(_POSSESSIVE.sub("", match[group]))
+        name = words_of(scan.text[match.start(group) : end])
         spelled = tuple(_match_name_word(word, parts, single) or word for word in name)
-        if not anybody & set(name) and spelled not in parts:
-            scan.add(match.start("name"), match.end("name"), "name", " ".join(name))
+        is_known = spelled in parts or (group == "other" and spelled[:1] in parts)  # a noun may follow
+        if not anybody & set(name) and not is_known:
+            scan.add(match.start(group), end, "name", " ".join(name))

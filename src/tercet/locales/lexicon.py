@@ -23,6 +23,13 @@ class Lexicon:
     times: dict[str, int] = field(default_factory=dict[str, int])
     """Words for `two times`, and after them the unit goes on: `twice a day`."""
     times_word: str = ""
+    dozens: str = ""
+    halves: str = ""
+    """Words before a dozen, for half of one."""
+    and_half: str = ""
+    """Phrases behind a number that add a half to it, with `_` for a space."""
+    amounts: dict[str, str] = field(default_factory=dict[str, str])
+    """Words that are an amount by themselves, as figures: `fortnight`."""
     weak: str
     """Number words that mostly mean something else; they count beside a unit or a label only."""
     idioms: dict[str, int] = field(default_factory=dict[str, int])
@@ -73,6 +80,7 @@ LEXICONS: dict[str, Lexicon] = {
         hundreds="hundred", thousands="thousand", millions="million millions", joints="and",
         ordinals=_range(1, "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth") | {20: "twentieth", 30: "thirtieth"},
         times={"once": 1, "twice": 2, "thrice": 3}, times_word="times",
+        dozens="dozen dozens", halves="half", and_half="and_a_half", amounts={"fortnight": "14 days"},
         idioms={"between": 2, "any": 1, "each": 1, "every": 1, "no": 1}, weak="zero one once twice thrice second", percent="percent per-cent", to="to until till and or through",
         titles="mr mrs ms miss dr prof mx", anybody="customer customers sir madam team colleague colleagues friend friends all client guest member support applicant hiring",
         small_words="the of to and a in is your you we for on our with are has have this that it be will by from at as not please was were thank if or us",
@@ -83,6 +91,7 @@ LEXICONS: dict[str, Lexicon] = {
         hundreds="hundert", thousands="tausend", millions="Million Millionen", joints="und",
         ordinals=_range(1, "erste/ersten/erster/erstes/ersten zweite/zweiten/zweiter/zweites dritte/dritten/dritter/drittes vierte/vierten fünfte/fünften sechste/sechsten siebte/siebten achte/achten neunte/neunten zehnte/zehnten elfte/elften zwölfte/zwölften"),
         times={"einmal": 1, "zweimal": 2, "dreimal": 3, "viermal": 4, "fünfmal": 5, "sechsmal": 6}, times_word="mal",
+        dozens="Dutzend", halves="halbes", amounts={"anderthalb": "1,5", "eineinhalb": "1,5", "zweieinhalb": "2,5", "dreieinhalb": "3,5", "viereinhalb": "4,5"},
         idioms={"zwischen": 2, "je": 1, "pro": 1}, weak="null eins einmal", articles="ein eine einen einem einer eines", percent="Prozent", to="bis und oder",
         titles="herr herrn frau dr prof", anybody="damen herren kunde kundin kunden team gast kollege kollegin kollegen freunde mitglied mitglieder bewerberin bewerber",
         small_words="der die das und ist wir sie ihr ihre ihren ihrer zu den dem von mit für auf ein eine in im am haben hat wird werden nicht bei uns bitte es sind wurde vielen dank",
@@ -93,6 +102,7 @@ LEXICONS: dict[str, Lexicon] = {
         | _range(20, "vingt/vingts trente quarante cinquante soixante septante huitante nonante", 10),
         hundreds="cent cents", thousands="mille", millions="million millions", joints="et",
         ordinals=_range(1, "premier/première deuxième/second/seconde troisième quatrième cinquième sixième septième huitième neuvième dixième onzième douzième"),
+        dozens="douzaine douzaines", halves="demi demie", and_half="et_demi et_demie", amounts={"huitaine": "8", "dizaine": "10", "quinzaine": "15", "vingtaine": "20", "trentaine": "30", "centaine": "100"},
         idioms={"entre": 2, "chaque": 1}, weak="zéro neuf second seconde", articles="un une", percent="pourcent pour-cent", to="à au et ou jusqu'au",
         titles="m mme mlle monsieur madame dr maître", anybody="client cliente clients messieurs mesdames équipe collègue collègues membre",
         small_words="le la les de des du et est vous nous votre vos notre nos à au aux un une pour dans sur avec que qui ce cette avons avez a ont été sera ne pas en par merci",
@@ -103,6 +113,7 @@ LEXICONS: dict[str, Lexicon] = {
         | _range(100, "cien/ciento doscientos/doscientas trescientos/trescientas cuatrocientos/cuatrocientas quinientos/quinientas seiscientos/seiscientas setecientos/setecientas ochocientos/ochocientas novecientos/novecientas", 100),
         thousands="mil", millions="millón millones", joints="y",
         ordinals=_range(1, "primero/primera/primer segundo/segunda tercero/tercera/tercer cuarto/cuarta quinto/quinta sexto/sexta séptimo/séptima octavo/octava noveno/novena décimo/décima"),
+        dozens="docena docenas", halves="media", and_half="y_medio y_media", amounts={"quincena": "15 días", "decena": "10", "veintena": "20", "centenar": "100"},
         idioms={"entre": 2, "cada": 1, "cualquier": 1}, weak="cero uno segundo segunda", articles="un una", percent="porciento por-ciento", to="a al y o hasta",
         titles="sr sra srta señor señora dr dra don doña", anybody="cliente clienta clientes señores equipo colega colegas socio socia",
         small_words="el la los las de del y es su sus en que un una por para con se le les ha hemos han nuestro nuestra al no lo está son será como más si gracias usted nos",
@@ -114,6 +125,7 @@ LEXICONS: dict[str, Lexicon] = {
         thousands="тысяча тысячи тысяч тысячу", millions="миллион миллиона миллионов",
         ordinals=_range(1, "первый/первое/первого/первая/первой второй/второе/второго/вторая третий/третье/третьего/третья четвертый/четвертое/четвертого пятый/пятое/пятого шестой/шестое/шестого седьмой/седьмое/седьмого восьмой/восьмое/восьмого девятый/девятое/девятого десятый/десятое/десятого"),
         times={"дважды": 2, "трижды": 3}, times_word="раза",
+        dozens="дюжина дюжины дюжин дюжину", and_half="с_половиной", amounts={"полтора": "1,5", "полторы": "1,5", "полутора": "1,5", "полгода": "6 месяцев", "полдюжины": "6", "десяток": "10"},
         idioms={"между": 2, "каждый": 1, "по": 1}, weak="ноль один одна одно одного одной одну одним одном дважды трижды", percent="процент процента процентов", to="до по и или",
         titles="господин госпожа г-н г-жа", anybody="клиент клиенты коллеги коллега покупатель друзья господа",
         small_words="и в на с по не что ваш ваша ваше ваши вам вас мы за для от до к из это был была было будет наш наша как если о об при мы же или вы",

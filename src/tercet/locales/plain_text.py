@@ -25,7 +25,10 @@ _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 _LOOKALIKES = str.maketrans("OoОоΟοlIІіΙ|ЗзЅ", "000000111111335")
 _DISGUISED = re.compile(r"(?<![\w|])(?=[^\W_]*\d)(?=\d*[OoОоΟοIІΙ|ЗзЅ])[\dOoОоΟοlIІіΙ|ЗзЅ]+(?![\w|])")
 _DISGUISED_AMOUNT = re.compile(r"(?<![\w|])[OoОоΟοlIІΙ|ЗзЅ]{2,12}(?=\s?[€$£¥₽%])")
-_KANJI_NUMBER = re.compile("[〇一二三四五六七八九十百千万億]{2,}|[一二三四五六七八九十](?=[円名個回泊])")
+_KANJI_NUMBER = re.compile(
+    r"(?:[〇一二三四五六七八九十百千万億]|(?<![\d,.])\d{1,4}(?=[十百千万億])|(?<=[千万億])\d{1,4}(?![\d,.])){2,}"
+    "|[一二三四五六七八九十](?=[円名個回泊日月年週時間分か])"
+)
 _PER = frozenset({"per", "pour", "por"})
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -55,7 +58,10 @@ def read_plain(text: str, decimal_mark: str, lexicon: Lexicon | None) -> PlainTe
     shown = _DISGUISED.sub(lambda match: match[0].translate(_LOOKALIKES), plain.text)
     plain.text = _DISGUISED_AMOUNT.sub(lambda match: match[0].translate(_LOOKALIKES), shown)
     return _with_digits(
-        plain, _kanji_numbers(plain.text) if lexicon is None else _spelled_numbers(plain.text, lexicon)
+        plain,
+        _kanji_numbers(plain.text)
+        if lexicon is None
+        else _spelled_numbers(plain.text, lexicon, decimal_mark),
     )
 
 
@@ -75,6 +81,7 @@ def _without_hidden(text: str, decimal_mark: str) -> PlainText:
 def _shown(char: str, last: str, decimal_mark: str) -> str:
     """Return what a reader sees of a character, in ASCII where that has it."""
     category, value = unicodedata.category(char), unicodedata.numeric(char, None)
+    category = "No" if category == "Nl" and value is not None and char != "〇" else category  # Ⅻ
     is_hidden = category in ("Cf", "Cc", "Me") or char in _FILLERS or "\ufe00" <= char <= "\ufe0f"
     if char in "\t\r\u2028\u2029\x0b\x0c\x85":
         return "\t" if char == "\t" else "\n" if char in "\u2028\u2029\x85" else " "
@@ -109,7 +116,7 @@ def _kanji_numbers(text: str) -> Iterator[tuple[int, int, str]]:
         total, section, digit = 0, 0, 0
         for char in match[0]:
             number = int(unicodedata.numeric(char))
-            if number < 10:
+            if number < 10:  # 一二 is 12, as 12 is
                 digit = digit * 10 + number
             elif number < 10_000:
                 section, digit = section + max(digit, 1) * number, 0
@@ -131,10 +138,11 @@ def _with_digits(plain: PlainText, spelled: Iterable[tuple[int, int, str]]) -> P
     return read
 
 
-def _spelled_numbers(text: str, lexicon: Lexicon) -> Iterator[tuple[int, int, str]]:
+def _spelled_numbers(text: str, lexicon: Lexicon, decimal_mark: str) -> Iterator[tuple[int, int, str]]:
     """The numbers that are written in words, as digits."""
     weak, articles = word_set(lexicon.weak), word_set(lexicon.articles)
     times = {fold(word): value for word, value in lexicon.times.items()}
+    amounts = {fold(word): shown for word, shown in lexicon.amounts.items()}
     words = [(fold(match[0]), match.start(), match.end()) for match in _WORD.finditer(text)]
     at = 0
     while at < len(words):
@@ -143,16 +151,44 @@ def _spelled_numbers(text: str, lexicon: Lexicon) -> Iterator[tuple[int, int, st
             pass  # per cent
         elif word in times:
             yield start, end, f"{times[word]}{WEAK} {lexicon.times_word}"
+        elif word in amounts and not _touches(text, start, end):
+            yield start, end, amounts[word]
+        elif (dozen := _half_dozen(words, at, lexicon)) is not None:
+            yield start, words[dozen][2], "6"
+            at = dozen
         elif (length_value := _spelled_number(text, words, at, lexicon)) is not None:
             length, value = length_value
             end = words[at + length - 1][2]
             mark = ARTICLE if word in articles else WEAK if word in weak else ""
+            half, behind_unit = (_half_behind(words, at + length + gap, lexicon) for gap in (0, 1))
             if not _touches(text, start, end) and not _is_idiom(words, at, length, value, lexicon):
-                yield start, end, f"{value}{mark if length == 1 else ''}"
-            at += length - 1
+                has_half = half or behind_unit
+                shown = f"{value}{decimal_mark}5" if has_half else f"{value}{mark if length == 1 else ''}"
+                yield start, words[at + length + half - 1][2], shown
+            if behind_unit:  # an hour and a half
+                at += 1
+                yield words[at + length][1] - 1, words[at + length + behind_unit - 1][2], " "
+            at += length + half + behind_unit - 1
         elif word in lexicon.ordinal_numbers and not _touches(text, start, end):
             yield start, end, f"{lexicon.ordinal_numbers[word]}{ORDINAL}"
         at += 1
+
+
+def _half_dozen(words: list[tuple[str, int, int]], at: int, lexicon: Lexicon) -> int | None:
+    """Return where `half a dozen` ends, if it begins here."""
+    if words[at][0] not in word_set(lexicon.halves):
+        return None
+    near = range(at + 1, min(at + 3, len(words)))
+    return next((end for end in near if words[end][0] in word_set(lexicon.dozens)), None)
+
+
+def _half_behind(words: list[tuple[str, int, int]], at: int, lexicon: Lexicon) -> int:
+    """Return how many words from here on add a half to a number: `and a half`."""
+    phrases = (tuple(phrase.split("_")) for phrase in word_set(lexicon.and_half))
+    found = (
+        len(each) for each in phrases if tuple(word for word, _, _ in words[at : at + len(each)]) == each
+    )
+    return next(found, 0)
 
 
 def _is_idiom(words: list[tuple[str, int, int]], at: int, length: int, value: int, lexicon: Lexicon) -> bool:
@@ -183,7 +219,9 @@ def _spelled_number(
         if position > at and text[words[position - 1][2] : start] not in (" ", "-", "\xa0", "\n"):
             break
         value = _word_value(word, lexicon)
-        if word in lexicon.scales and (current > 0 or lexicon.hundreds != "hundred" or position > at):
+        if word in word_set(lexicon.dozens) and (current < 0 or 0 < current < 100):
+            current = max(current, 1) * 12
+        elif word in lexicon.scales and (current > 0 or lexicon.hundreds != "hundred" or position > at):
             scale = lexicon.scales[word]
             if scale == 100:
                 current = max(current, 1) * 100 if current < 100 else -2

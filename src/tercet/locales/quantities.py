@@ -12,7 +12,7 @@ from tercet.locales.lexicon import word_set
 from tercet.locales.plain_text import ARTICLE, ORDINAL, WEAK, read_plain
 from tercet.locales.scan import MAX_TOKENS, Scan
 from tercet.locales.vocabulary import DEGREES, UnitForm
-from tercet.quality.values import NUMERIC
+from tercet.quality.values import NUMERIC, UNREAD
 from tercet.quality.words import UNSPACED, alphanumeric, fold, same_word, word_ranges, words_of
 
 _DIGITS = r"\d+(?:[.,']\d+)*"
@@ -24,13 +24,21 @@ _NOUN = re.compile(r"\.[ \xa0]([A-ZÄÖÜ]\w+)")
 _PERCENT = re.compile(r"[ \xa0]?%|[ \xa0-](?:per[ \xa0]cent|pour[ \xa0]cent|por[ \xa0]cient?o?)\b")
 _NEXT_WORD = re.compile(r"[ \xa0-]?([^\W\d_]+)")
 _POINTS = re.compile(r"[ \xa0-](?:point|punkt|punto|пункт)")
+_POINTS_ALONE = re.compile(
+    r"[ \xa0](?:pp|p\.\s?p\.|п\.\s?п\.|пп|pts?\b|bps?\b|basis[ -]points?)(?!\w)|[ \xa0]?[‰‱]"
+)
 _NOUN_BEHIND = re.compile(r"[ \xa0-]([^\W\d_]{2,40})")
 _MONEY_BEFORE = re.compile(r"([^\W\d_]{0,3}[$€£¥₽₹]|[^\W\d_]{1,20}\.?)[ \xa0]?-?$")
 _MONEY_TAIL = re.compile(r"(?:[.,]-{1,2})?[ \xa0-]?")
 _MONEY_BEHIND = re.compile(r"[$€£¥₽₹][^\W\d_]{0,3}|[^\W\d_]{1,3}\$|[^\W\d_]+(?:[ \xa0-][^\W\d_]+)?")
+_CENTS = re.compile(
+    r"\.?[ \xa0](?:(?:and|und|et|y|и)[ \xa0])?(\d{1,2})[ \xa0]?(?:коп(?:\.|еики|еек|еика|еику)?|cents?|centimes?|centimos?|pence|p)(?!\w)"
+)
+"""The smaller coins behind an amount: 38 руб. 20 коп."""
+_OF = re.compile(r"[ \xa0]d(?:e[ \xa0]|')")
+_APART = re.compile(r"[,;:.!?()\n|–—]")
 _RANGE = re.compile(r"[-/]\d{1,4}(?:-?[^\W\d_]+)?")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-UNREAD = "unread"
 _REACH = 200
 """Characters on each side of a number that may belong to its identifier."""
 
@@ -148,10 +156,20 @@ def _read_number(scan: Scan, start: int, end: int, labels: _Labels) -> None:
     for found in (reader(scan, start, end) for reader in readers):
         if found is not None:
             first = found.start - (len(sign) if found.start == start else 0)
-            scan.add(first, found.end, found.kind, shown, found.unit)
+            cents = (
+                _CENTS.match(flat, found.end)
+                if _is_money(found) and value is not None and value % 1 == 0
+                else None
+            )
+            shown = f"{shown}.{int(cents[1]):02}".rstrip("0").rstrip(".") if cents else shown
+            scan.add(first, cents.end() if cents else found.end, found.kind, shown, found.unit)
             return
     if not mark or (mark != ARTICLE and _is_beside(flat, start, end, labels.of_plain_counts)):
         scan.add(start - len(sign), end, "number", shown, _noun(scan, end))
+
+
+def _is_money(found: _Quantity) -> bool:
+    return found.kind == "amount" and len(found.unit) == 3 and found.unit.isupper()
 
 
 def _noun(scan: Scan, end: int) -> str:
@@ -180,11 +198,17 @@ def _sign(flat: str, start: int) -> str:
 
 def _is_beside(flat: str, start: int, end: int, labels: set[str]) -> bool:
     """Return whether one of these words stands directly before or after a number."""
-    before, after = words_of(flat[max(start - 40, 0) : start])[-1:], words_of(flat[end : end + 40])[:1]
+    before, after = (
+        re.split(_APART, flat[max(start - 40, 0) : start])[-1],
+        re.split(_APART, flat[end : end + 40])[0],
+    )
+    before, after = words_of(before)[-1:], words_of(after)[:1]
     return any(same_word(label, word) for word in (*before, *after) for label in labels)
 
 
 def _percent(scan: Scan, start: int, end: int) -> _Quantity | None:
+    if points := _POINTS_ALONE.match(scan.flat, end):
+        return _Quantity(start, points.end(), "percent", "percentage-point")
     sign = _PERCENT.match(scan.flat, end)
     lexicon = scan.vocabulary.lexicon
     if sign is None and lexicon and (word := _NEXT_WORD.match(scan.flat, end)):
@@ -199,16 +223,23 @@ def _currency(scan: Scan, start: int, end: int) -> _Quantity | None:
     """A currency before the number that no other number has taken, or behind it."""
     flat, forms = scan.flat, scan.vocabulary.currency_forms
     before = _MONEY_BEFORE.search(flat, max(start - 24, 0), start)
-    if before and (code := forms.get(before[1].rstrip("."))) and scan.is_free(before.start(), start):
+    name = before[1].rstrip(".") if before and scan.is_free(before.start(), start) else ""
+    if before and (code := forms.get(name)) and _is_spelled_so(scan, before.start(1), name, code):
         return _Quantity(before.start(), end, "amount", code)
     tail = _MONEY_TAIL.match(flat, end)
     begin = tail.end() if tail else end
     behind = _MONEY_BEHIND.match(flat, begin)
     for name in _shorter(behind[0] if behind else ""):
         following = flat[begin + len(name) : begin + len(name) + 1]
-        if (code := scan.vocabulary.currency_named(name)) and not _continues(following):
+        code = scan.vocabulary.currency_named(name)
+        if code and not _continues(following) and _is_spelled_so(scan, begin, name, code):
             return _Quantity(start, begin + len(name), "amount", code)
     return None
+
+
+def _is_spelled_so(scan: Scan, start: int, name: str, code: str) -> bool:
+    """Return whether a currency is written out, or its code in capitals: the verb "try" does not mean Turkish lira."""
+    return name.upper() != code or scan.text[start : start + len(name)].isupper()
 
 
 def _shorter(text: str) -> Iterator[str]:
@@ -222,6 +253,8 @@ def _shorter(text: str) -> Iterator[str]:
 def _unit(scan: Scan, start: int, end: int, labels: set[str]) -> _Quantity | None:
     """Return a unit behind the number, or words of the pack's before it. A label that is only spelled like a unit does not count."""
     behind = scan.flat[end : end + 80].split("\n\n")[0]
+    if of := _OF.match(behind):  # une quinzaine de jours
+        end, behind = end + of.end() - 1, behind[of.end() - 1 :]
     ranges = word_ranges(behind)[:8]
     if ranges and not behind[: ranges[0][1]].strip(" \xa0-\n°"):
         names = tuple(word for word, _, _ in ranges)

@@ -26,7 +26,8 @@ _ADDRESS = re.compile(
 )
 _ACCOUNT = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?:[ \xa0]?[A-Z0-9]{4}){2,7}(?:[ \xa0]?[A-Z0-9]{1,3})?(?!\w)")
 _PHONE = re.compile(
-    rf"(?<![^\W{UNSPACED}])(?<![+.,])(?:\+|\(?0)\d[\d \xa0/()-]{{4,22}}\d(?![^\W{UNSPACED}]|[.,]\d)"
+    rf"(?<![^\W{UNSPACED}])(?<![+.,])(?:(?:\+|\(?0)\d[\d \xa0/()-]{{4,22}}\d"
+    rf"|(?:\d[ \xa0-])?\(\d{{3,5}}\)[ \xa0-]?\d[\d \xa0-]{{4,10}}\d|\d{{3}}-\d{{3}}-\d{{4}})(?![^\W{UNSPACED}]|[.,]\d)"
 )
 _LONGEST_NAME = 120
 _PHONE_DIGITS = range(7, 16)

@@ -17,7 +17,7 @@ from tercet.contracts.errors import UsageError
 from tercet.locales.lexicon import LEXICONS, Lexicon
 from tercet.locales.plain_text import level
 from tercet.quality.values import CLDR_UNITS
-from tercet.quality.words import fold, same_word, words_of
+from tercet.quality.words import UNSPACED, fold, same_word, words_of
 
 Units = Mapping[str, Mapping[str, PluralForms]]
 """The units of a pack: patterns by unit and language."""
@@ -162,6 +162,7 @@ class Vocabulary:
                 for category, pattern in _table(widths.get(width)).items()
                 if category in ("zero", "one", "two", "few", "many", "other")
             }
+            names |= {(sign, *name[1:]) for name in names if name[:1] == ("か",) for sign in "ヶカヵケ"}
             names |= {
                 ("".join(name),) for name in names if len(name) == 2 and all(len(word) > 3 for word in name)
             }
@@ -224,7 +225,8 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 
 def _is_unit_name(name: tuple[str, ...]) -> bool:
-    return bool(name) and name != ("in",) and (len(name[0]) > 1 or name[0] in (*_ONE_LETTER, *DEGREES))
+    is_short = len("".join(name)) == 1 and not re.match(f"[{UNSPACED}]", name[0])
+    return bool(name) and name != ("in",) and (not is_short or name[0] in (*_ONE_LETTER, *DEGREES))
 
 
 @lru_cache(maxsize=64)

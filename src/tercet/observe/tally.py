@@ -69,6 +69,14 @@ class Durations:
         self.total_ms += took_ms
         self.within[bisect_left(i.BOUNDS_S, took_ms / 1000)] += 1
 
+    def merge(self, other: Durations) -> None:
+        """Add the durations that another histogram has counted."""
+        if any(other.within):
+            self.least_ms = min(self.least_ms, other.least_ms) if any(self.within) else other.least_ms
+        self.most_ms = max(self.most_ms, other.most_ms)
+        self.total_ms += other.total_ms
+        self.within = [mine + theirs for mine, theirs in zip(self.within, other.within, strict=True)]
+
 
 class Tally:
     """Counters by instrument and labels. Rehearsals are not counted."""
@@ -101,6 +109,15 @@ class Tally:
         """Increment a counter."""
         key = (instrument.name, labels)
         self.counts[key] = self.counts.get(key, 0) + by
+
+    def merge(self, other: Tally) -> None:
+        """Add what another tally has counted."""
+        for key, number in other.counts.items():
+            self.counts[key] = self.counts.get(key, 0) + number
+        for key, found in other.durations.items():
+            self.durations.setdefault(key, Durations()).merge(found)
+        self.parents += other.parents
+        self.parent_replans += other.parent_replans
 
     # --- what each event counts for ---
 

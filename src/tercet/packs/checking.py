@@ -7,24 +7,20 @@ from collections.abc import Iterable
 
 from tercet.contracts.problem import Problem
 from tercet.packs.checks import Check
-from tercet.packs.checks.authority import AUTHORITY_CHECKS
 from tercet.packs.checks.decisions import DECISION_CHECKS, GOAL_CHECKS
 from tercet.packs.checks.effects import EFFECT_CHECKS
 from tercet.packs.checks.expressions import LOADING_CHECKS
-from tercet.packs.checks.gates import GATE_CHECKS
-from tercet.packs.checks.lanes import LANE_CHECKS
+from tercet.packs.checks.gates import AUTHORITY_CHECKS, GATE_CHECKS
 from tercet.packs.checks.limits import LIMIT_CHECKS, SESSION_CHECKS
-from tercet.packs.checks.quality import QUALITY_CHECKS
-from tercet.packs.checks.quality_places import PLACE_CHECKS
+from tercet.packs.checks.quality import PLACE_CHECKS, QUALITY_CHECKS
 from tercet.packs.checks.rule_fields import RULE_CHECKS
-from tercet.packs.checks.sentences import SENTENCE_CHECKS
 from tercet.packs.checks.templates import TEMPLATE_CHECKS
-from tercet.packs.checks.tools import TOOL_CHECKS
-from tercet.packs.checks.tuning import TUNING_CHECKS
-from tercet.packs.checks.unused import UNUSED_CHECKS
+from tercet.packs.checks.tools import LANE_CHECKS, TOOL_CHECKS
+from tercet.packs.checks.unused import SENTENCE_CHECKS, UNUSED_CHECKS
 from tercet.packs.loading import read_folder
 from tercet.packs.pack import Pack
 from tercet.packs.parts import Parts
+from tercet.packs.surfaces import TUNING_CHECKS
 
 CHECKS: tuple[Check, ...] = (
     *LOADING_CHECKS,

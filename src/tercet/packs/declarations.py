@@ -1,26 +1,211 @@
-"""Decisions, gates, policies and actors: the tables of a TOML file, converted into contracts one by one."""
+"""The tables of a pack's TOML files, read and converted into contracts one by one."""
 
 from __future__ import annotations
 
+import re
+import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.gate import Gate
 from tercet.contracts.lane import Lane
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.packs.scenario import Scenario
+from tercet.contracts.packs.tuning import TuningRules
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import words_for
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import Fact, Goal, Method, Task, TaskLibrary
-from tercet.contracts.tuning import TuningRules
-from tercet.packs.folder import Draft
-from tercet.packs.mcp_tables import ServerTable
+from tercet.contracts.tool import Limit, ToolTerms
+from tercet.packs.folder import MAX_TOML_BYTES, Draft
 from tercet.packs.parts import PACK, TUNING, Kind, PackFile, Spot
-from tercet.packs.toml import TomlFile, read_toml
+from tercet.tools.mcp.server import ServerSpec
+
+
+def _spelt_out(limits: Any) -> Any:
+    """Return limits as tables, of which some are written as a bare condition."""
+    given = as_list(limits)
+    return limits if given is None else [{"expression": x} if isinstance(x, str) else x for x in given]
+
+
+class ToolTable(ToolTerms):
+    """The pack's declarations about one tool of a server: a description that replaces the server's, and terms with the
+    defaults of `ToolSpec`. `untrusted`, also as an empty list, means that all other fields of the result are trusted.
+    """
+
+    name: str = Field(min_length=1, max_length=200)
+    """The tool's name on the server."""
+    mode: ApprovalMode | None = None
+    """None means destructive. A hint of the server can raise it."""
+    limits: Annotated[tuple[Limit, ...], BeforeValidator(_spelt_out)] = ()
+    error_means: Literal["unknown", "not_done"] = "unknown"
+    """The meaning of an error answer: `not_done` states that the effect did not happen."""
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """The declared terms, without the fields that only MCP tools have."""
+        own = {"name", "mode", "error_means"}
+        return {field: getattr(self, field) for field in self.model_fields_set - own}
+
+
+class ServerTable(ServerSpec):
+    """A server, with the pack's declarations about its tools."""
+
+    tools: tuple[str, ...] | None = None
+    """The tools that the pack uses, by their names on the server; None means all."""
+    tool: tuple[ToolTable, ...] = ()
+
+    @property
+    def spec(self) -> ServerSpec:
+        """The server without its tools."""
+        own = {
+            field: getattr(self, field) for field in self.model_fields_set if field in ServerSpec.model_fields
+        }
+        return ServerSpec(**own)
+
+    def takes(self, name: str) -> bool:
+        """Return whether the pack uses this tool of the server."""
+        return self.tools is None or name in self.tools
+
+
+# --- declarations ---
+
+
+_POSITION = re.compile(r"\(at line (\d+), column (\d+)\)")
+_HEADER = re.compile(r"\s*(?P<open>\[\[?)\s*(?P<name>[\w.\-]+)\s*\]")
+_KEY = re.compile(r"\s*(?P<name>[\w\-]+)\s*[=.]")
+_NAME = r"""(?:[\w\-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONGEST_KEY = 16
+"""The maximum number of dots in a key: the parser's time grows with its square."""
+_LONG_KEY = re.compile(rf"(?<![\w\-]){_NAME}(?:[ \t]*+\.[ \t]*+{_NAME}){{{_LONGEST_KEY + 1}}}")
+_MOST_TABLES = 5_000
+"""The maximum number of tables: checking a pack takes time for each of them."""
+_TABLE_LINE = re.compile(r"^[ \t]*+\[", re.MULTILINE)
+_FENCES = ('"""', "'''")
+
+
+@dataclass(frozen=True)
+class TomlFile:
+    """The values of a file, and the rows of its keys by dotted path: `budget.max_steps`, `gate.0.quorum`."""
+
+    values: Mapping[str, Any]
+    rows: Mapping[str, int]
+
+    def row(self, path: Sequence[str | int]) -> int | None:
+        """Return the line of a key, or of the nearest enclosing one."""
+        for length in range(len(path), 0, -1):
+            found = self.rows.get(".".join(map(str, path[:length])))
+            if found is not None:
+                return found
+        return None
+
+    def rows_in(self, kind: str, number: int) -> Mapping[str, int]:
+        """Return the rows of the keys in one table of a kind, by their paths in it."""
+        return self._rows_by_table.get(f"{kind}.{number}", {})
+
+    @cached_property
+    def _rows_by_table(self) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for path, row in self.rows.items():
+            kind, _, rest = path.partition(".")
+            number, dot, key = rest.partition(".")
+            if dot:
+                found.setdefault(f"{kind}.{number}", {})[key] = row
+        return found
+
+
+def read_toml(draft: Draft, name: str) -> TomlFile | None:
+    """Return a TOML file of the folder; None, with a problem noted, if it cannot be read."""
+    text = draft.read_text(name, MAX_TOML_BYTES)
+    if text is None or _note_too_much(draft, name, text):
+        return None
+    try:
+        toml = TomlFile(tomllib.loads(text), _rows(text))
+        return None if _note_too_many(draft, name, toml) else toml
+    except tomllib.TOMLDecodeError as error:
+        position = _POSITION.search(str(error))
+        draft.note(
+            "toml_syntax",
+            f"not TOML: {error}",
+            "correct the line; strings are written in quotes, lists in square brackets",
+            file=name,
+            row=int(position.group(1)) if position else None,
+        )
+    except (
+        RecursionError,
+        ValueError,
+    ) as error:  # nested too deep, or an integer of thousands of digits
+        draft.note("toml_syntax", f"not TOML that can be read: {error}", "write it simpler", file=name)
+    return None
+
+
+def _note_too_much(draft: Draft, name: str, text: str) -> bool:
+    """Note content that would take the parser too long; return whether there is any."""
+    if key := _LONG_KEY.search(text):
+        draft.note(
+            "key_too_long",
+            f"a key has more than {_LONGEST_KEY} dots",
+            "use fewer nested tables; in a text, put a space between the words",
+            file=name,
+            row=text.count("\n", 0, key.start()) + 1,
+        )
+        return True
+    for count, line in enumerate(_TABLE_LINE.finditer(text)):
+        if count == _MOST_TABLES:
+            _note_tables(draft, name, text.count("\n", 0, line.start()) + 1)
+            return True
+    return False
+
+
+def _note_too_many(draft: Draft, name: str, toml: TomlFile) -> bool:
+    """Note a list of too many tables that was written without headers; return whether there is one."""
+    for key, value in (("", toml.values), *toml.values.items()):
+        if len(as_list(value) or as_object(value) or ()) > _MOST_TABLES:
+            _note_tables(draft, name, toml.row((key,)))
+            return True
+    return False
+
+
+def _note_tables(draft: Draft, name: str, row: int | None) -> None:
+    message = f"it has more than {_MOST_TABLES:,} tables or keys"
+    draft.note("too_many_tables", message, "split the pack, or declare less", file=name, row=row)
+
+
+def _rows(text: str) -> dict[str, int]:
+    rows: dict[str, int] = {}
+    count: Counter[str] = Counter()
+    table = ""
+    inside = False
+    for row, line in enumerate(text.split("\n"), start=1):
+        was_inside, inside = inside, inside ^ (sum(line.count(fence) for fence in _FENCES) % 2 == 1)
+        if was_inside:
+            continue
+        if header := _HEADER.match(line):
+            root, dot, rest = header["name"].partition(".")
+            if header["open"] == "[[" and not dot:
+                count[root] += 1
+            numbered = f"{root}.{count[root] - 1}" if root in count else root
+            table = f"{numbered}{dot}{rest}"
+            rows.setdefault(table, row)
+            if header["open"] == "[[" and dot:
+                count[table] += 1
+                table = f"{table}.{count[table] - 1}"
+                rows.setdefault(table, row)
+        elif key := _KEY.match(line):
+            rows.setdefault(f"{table}.{key['name']}" if table else key["name"], row)
+    return rows
+
+
+# --- declarations ---
+
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -119,6 +304,11 @@ def read_actors(draft: Draft, file: str = ACTORS.file) -> tuple[Actor, ...]:
 def read_lanes(draft: Draft) -> tuple[Lane, ...]:
     """The lanes of `lanes.toml`."""
     return _read(draft, LANES, Lane)
+
+
+def read_scenarios(draft: Draft, file: str) -> tuple[Scenario, ...]:
+    """Return the scenarios of a file."""
+    return _read(draft, Declared("scenario", file, "name"), Scenario)
 
 
 def read_servers(draft: Draft) -> tuple[ServerTable, ...]:

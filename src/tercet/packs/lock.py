@@ -16,9 +16,8 @@ from pydantic import ValidationError
 
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.shape import Authored
-from tercet.packs.declarations import SERVERS, explain, read_servers
+from tercet.packs.declarations import SERVERS, ServerTable, explain, read_servers
 from tercet.packs.folder import Draft
-from tercet.packs.mcp_tables import ServerTable
 from tercet.tools.mcp.server import Change, Definition, compare
 
 LOCK_FILE = "mcp.lock.json"

@@ -14,10 +14,9 @@ from pydantic import ValidationError
 
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.values.canonical import digest
-from tercet.packs.declarations import SERVERS, note_duplicate, read_servers
+from tercet.packs.declarations import SERVERS, ServerTable, ToolTable, note_duplicate, read_servers
 from tercet.packs.folder import Draft
 from tercet.packs.lock import LOCK_FILE, Lock, read_lock
-from tercet.packs.mcp_tables import ServerTable, ToolTable
 from tercet.packs.parts import Spot
 from tercet.packs.programs import CommandLine, hash_files
 from tercet.tools.mcp.server import Definition, McpServer, call_without_runtime, tool_name

@@ -19,6 +19,7 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.lane import Lane
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.packs.tuning import TuningRules
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
@@ -26,16 +27,15 @@ from tercet.contracts.request import Actor, Request
 from tercet.contracts.shape import Authored, JsonObject
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.tuning import TuningRules
 from tercet.contracts.values.canonical import canonical, hash_bytes
 from tercet.contracts.verdict import ValidationResult, Verdict
+from tercet.packs.checks.effects import PERSONAL_CHECKS
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import os_users_are_distinct
 from tercet.packs.checks.limits import controls_are_stable
 from tercet.packs.checks.methods import METHOD_CHECKS
-from tercet.packs.lanes import lane_specs
 from tercet.packs.loading import read_folder
-from tercet.packs.parts import Header, Parts, Spot
+from tercet.packs.parts import Header, Parts, Spot, lane_specs
 from tercet.packs.people import actor_for
 from tercet.tools.code import name_code
 from tercet.tools.tool import Tool
@@ -98,6 +98,8 @@ class Pack(Header):
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
         problems = [*_duplicates(self), *_method_problems(self), *controls_are_stable(self.parts)]
+        if self.personal.has_marks:
+            problems += [found for check in PERSONAL_CHECKS for found in check(self.parts)]
         if problems:
             raise PackError(problems)
         return self
@@ -205,14 +207,14 @@ class Pack(Header):
         started_at: datetime | None = None,
         plan_origin: Literal["planner", "caller"] = "planner",
     ) -> RunContext:
-        """Return the frame of a run of this pack: its budget, and its safety mode unless another is given."""
+        """Return the frame of a run of this pack: the tenant's budget, and the pack's safety mode unless another is given."""
         return RunContext(
             run_id=run_id,
             trace_id=trace_id,
             tenant=tenant,
             actor=actor or Actor(id="anonymous"),
             safety_mode=safety_mode or self.safety_mode,
-            run_budget=self.budget,
+            run_budget=self.session.budget_for(tenant, self.budget),
             started_at=started_at,
             plan_origin=plan_origin,
         )

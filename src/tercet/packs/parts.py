@@ -6,10 +6,10 @@ the keys of `spots`, so a check that knows the place of a problem need not know 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
@@ -19,8 +19,10 @@ from tercet.contracts.control import ANY_CLASS, ControlSpec
 from tercet.contracts.decision import PLANNER_TIMEOUTS, DecisionSpec, OnFailure, RiskTier
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate, Notify
-from tercet.contracts.lane import Lane
-from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.lane import LANE, Lane, envelope_schema
+from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.packs.tuning import TuningRules
+from tercet.contracts.personal import PersonalMarks
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.prices import TokenPrices
@@ -28,11 +30,81 @@ from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
 from tercet.contracts.runs.budget import RunBudget
 from tercet.contracts.runs.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName, SessionRules
-from tercet.contracts.shape import Authored, Name
+from tercet.contracts.shape import Authored, Name, as_object
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.tuning import TuningRules
-from tercet.packs.lanes import lane_specs
+from tercet.contracts.values.plain import PlainObject
+
+GRACE_MS = 5_000
+"""How much longer than a lane may take its parent waits for it: a lane that has run out of time still has to end."""
+
+
+class LaneParts(Protocol):
+    """The declarations of a pack that the tools of its lanes are made of."""
+
+    @property
+    def lanes(self) -> Sequence[Lane]: ...
+    @property
+    def tools(self) -> Sequence[ToolSpec]: ...
+    @property
+    def decisions(self) -> Sequence[DecisionSpec]: ...
+    @property
+    def templates(self) -> Sequence[Plan]: ...
+    @property
+    def library(self) -> TaskLibrary: ...
+
+
+def lane_specs(parts: LaneParts) -> tuple[ToolSpec, ...]:
+    """Return each lane as the tool that a step calls: it only reads, and the same key leads to the same session."""
+    return tuple(_spec(parts, lane) for lane in parts.lanes)
+
+
+def decision_of(lane: Lane, decisions: Iterable[DecisionSpec]) -> DecisionSpec | None:
+    """Return the decision that a lane takes; None if there is none, or more than one."""
+    found = [each for each in decisions if lane.intent == each.id or lane.intent in each.intents]
+    return found[0] if len(found) == 1 else None
+
+
+def why_untrusted(parts: LaneParts, lane: Lane) -> str:
+    """Return why the outputs of a lane cannot be trusted, whatever it declares; empty if they can be."""
+    known = {tool.name: tool for tool in parts.tools}
+    for name in lane.tools:
+        tool = known.get(name)
+        if tool is None:
+            return f"{name} is not a tool of this pack"
+        if tool.result_trust is not Trust.TRUSTED or tool.untrusted:
+            return f"the result of {name} is not trusted"
+    planned = {plan.intent for plan in parts.templates} | {goal.intent for goal in parts.library.goals}
+    if lane.intent not in planned:
+        return f"a language model plans {lane.intent}"
+    return ""
+
+
+def _spec(parts: LaneParts, lane: Lane) -> ToolSpec:
+    decision = decision_of(lane, parts.decisions)
+    untrusted_inputs = () if decision is None else decision.untrusted_inputs
+    schema: PlainObject = {**lane.params, "additionalProperties": False}
+    given = as_object(schema.get("properties")) or {}
+    is_trusted = lane.trust is Trust.TRUSTED and not why_untrusted(parts, lane)
+    return ToolSpec(
+        name=lane.tool_name,
+        description=lane.description,
+        parameters=schema,
+        result=envelope_schema(),
+        mode=ApprovalMode.READ_ONLY,
+        adapter=LANE,
+        # What the lane's own run counts as trusted input must come from a trusted source here.
+        authority=tuple(sorted(name for name in given if name not in untrusted_inputs)),
+        trust=Trust.TRUSTED if is_trusted else Trust.UNTRUSTED,
+        untrusted=("reason", "proposals") if is_trusted else (),
+        idempotent=True,
+        timeout_ms=lane.timeout_ms + GRACE_MS,
+        reserves=lane.budget,
+    )
+
+
+# --- parts ---
+
 
 ModelName = Annotated[str, Field(pattern=r"^(local|[A-Za-z0-9_.\-]+:\S+)$", max_length=300)]
 """`local`, or a provider and one of its models: `openai:gpt-5`."""
@@ -83,6 +155,8 @@ class Header(Authored):
     """The repair controller of each task class; `default` applies to classes that are not named."""
     notify: Notify | None = None
     """Who is notified when a gate opens."""
+    personal: PersonalMarks = PersonalMarks()
+    """The personal values of this pack, which can be erased."""
 
     @property
     def ref(self) -> str:
@@ -125,6 +199,7 @@ Kind = Literal[
     "goal",
     "server",
     "lane",
+    "scenario",
 ]
 Severity = Literal["error", "warning", "note"]
 
@@ -158,6 +233,7 @@ class Parts:
     context: ContextRules = field(default_factory=ContextRules)
     control: Mapping[str, ControlSpec] = field(default_factory=dict[str, ControlSpec])
     notify: Notify | None = None
+    personal: PersonalMarks = field(default_factory=PersonalMarks)
     tools: tuple[ToolSpec, ...] = ()
     decisions: tuple[DecisionSpec, ...] = ()
     gates: tuple[Gate, ...] = ()

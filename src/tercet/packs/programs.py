@@ -19,11 +19,10 @@ from pydantic import BaseModel, ValidationError
 
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values.canonical import hash_bytes
-from tercet.packs.declarations import note_all, note_duplicate
+from tercet.packs.declarations import TomlFile, note_all, note_duplicate, read_toml
 from tercet.packs.folder import Draft
 from tercet.packs.parts import Severity, Spot
-from tercet.packs.toml import TomlFile, read_toml
-from tercet.tools.pinned_files import hash_file
+from tercet.tools.code import hash_file
 from tercet.tools.tool import Tool
 
 _LONGEST_PATH = 4_096

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
@@ -15,22 +15,35 @@ from tercet.contracts.errors import UsageError
 from tercet.packs.parts import NAME
 
 _TEMPLATE_NAME = "greenhouse"
+EXAMPLE_INTENT = "garden.water_bed"
 EXAMPLE_INPUT = '{"plant": "tomato"}'
-"""The intent of the template pack."""
+"""A request that the template pack answers."""
+EXAMPLE_ACTOR = "ada.example"
+"""A person of the template pack who may start runs, and has no role."""
+FLAVOURS = {
+    "gate": "a second person agrees to large amounts",
+    "http": "a tool of an HTTP service",
+    "agent": "a language model that plans",
+}
+"""What a new pack may have besides, by name."""
 
 
-def scaffold(path: str | os.PathLike[str], name: str | None = None) -> tuple[Path, ...]:
+def scaffold(
+    path: str | os.PathLike[str], name: str | None = None, flavours: Sequence[str] = ()
+) -> tuple[Path, ...]:
     """Create a small pack in a new or empty folder, and return its files; nothing is overwritten.
 
-    The pack is called `name`, else after its folder. Everything is first written to a temporary folder beside it and
-    moved when complete, so a failure leaves nothing half-written.
+    The pack is called `name`, else after its folder. `flavours` add to it: each of their files is added to the file of
+    the same name, and scenarios replace those of the same name, since they expect something else. Everything is first
+    written to a temporary folder beside it and moved when complete, so a failure leaves nothing half-written.
     """
     folder = Path(path)
     pack_name = _checked(name) if name is not None else _name_of(folder)
     workshop = folder.absolute().parent / f".{folder.absolute().name}.{secrets.token_hex(4)}"
+    added = _checked_flavours(flavours)
     try:
         _demand_room(folder)
-        written = _write(workshop, pack_name)
+        written = _write(workshop, pack_name, added)
         _put_in_place(workshop, folder)
     except OSError as error:
         raise UsageError(
@@ -91,9 +104,30 @@ def _demand_room(folder: Path) -> None:
         )
 
 
-def _write(workshop: Path, pack_name: str) -> list[str]:
+def _checked_flavours(flavours: Sequence[str]) -> tuple[str, ...]:
+    """Return the flavours in their fixed order; raise `UsageError` for one that does not exist."""
+    for name in flavours:
+        if name not in FLAVOURS:
+            listed = ", ".join(f"{known} ({text})" for known, text in FLAVOURS.items())
+            raise UsageError(
+                f"unknown flavour {name!r}", code="unknown_flavour", remedy=f"combine any of {listed}"
+            )
+    return tuple(name for name in FLAVOURS if name in flavours)
+
+
+def _texts(flavours: Sequence[str]) -> dict[str, str]:
+    """Return the files of the template with those of the flavours."""
+    texts = dict(template_files())
+    for flavour in flavours:
+        for name, text in _walk(files("tercet.packs").joinpath("flavours", flavour), PurePosixPath()):
+            is_scenario = name.startswith("scenarios/")
+            texts[name] = text if is_scenario else texts.get(name, "") + text
+    return texts
+
+
+def _write(workshop: Path, pack_name: str, flavours: Sequence[str]) -> list[str]:
     written: list[str] = []
-    for name, text in template_files():
+    for name, text in sorted(_texts(flavours).items()):
         named = text.replace(f'name = "{_TEMPLATE_NAME}"', f'name = "{pack_name}"', name == "pack.toml")
         target = workshop / name
         target.parent.mkdir(parents=True, exist_ok=True)

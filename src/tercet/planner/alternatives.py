@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from tercet.contracts.plan import Plan
 from tercet.contracts.tasks import Goal
-from tercet.planner.binding import bind
 from tercet.planner.htn import Decomposition, Node, Site, Tried, leaves
 from tercet.planner.knowledge import Case, Knowledge
 from tercet.planner.partial_order import lay_out
 from tercet.planner.sources import PlanningError
+from tercet.planner.template import bind
 
 Setback = tuple[str, ...]
 """The ids of the steps for which a plan was abandoned; empty for the plan as a whole."""
@@ -45,9 +45,9 @@ def propose(knowledge: Knowledge, goal: Goal, case: Case, setbacks: Sequence[Set
         blamed = set(setback)
         if blamed and not any(step.id in blamed for step in draft.plan.steps):
             continue  # the setback is about another plan: the pack or the evidence has changed since
-        draft = _after(knowledge, goal, case, draft, blamed)
+        draft = _after_setback(knowledge, goal, case, draft, blamed)
         while draft.plan.hash in seen:  # two methods with the same result
-            draft = _after(knowledge, goal, case, draft, blamed)
+            draft = _after_setback(knowledge, goal, case, draft, blamed)
         seen.add(draft.plan.hash)
     return draft.plan
 
@@ -60,7 +60,7 @@ def _drawn(knowledge: Knowledge, goal: Goal, case: Case, tried: Tried) -> _Draft
     return _Draft(tree=tree, plan=lay_out(tree, goal, case.placeholders), tried=tried)
 
 
-def _after(knowledge: Knowledge, goal: Goal, case: Case, draft: _Draft, blamed: set[str]) -> _Draft:
+def _after_setback(knowledge: Knowledge, goal: Goal, case: Case, draft: _Draft, blamed: set[str]) -> _Draft:
     """Return the next draft after abandoning the part with the blamed steps."""
     found: _Draft | PlanningError | None = None
     for key, method in _suspects(draft.tree, blamed):

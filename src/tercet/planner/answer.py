@@ -24,8 +24,8 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.text.pasted import show
 from tercet.contracts.values import references
 from tercet.contracts.values.references import RESERVED_IDS, Reference
-from tercet.planner.assignment import Assignment
 from tercet.planner.plan_schema import without_nulls
+from tercet.planner.sentences import Assignment
 from tercet.planner.sources import PlanningError
 
 

@@ -22,9 +22,9 @@ from typing import Any
 
 from tercet.contracts.tasks import MethodTask, Task
 from tercet.contracts.values.canonical import canonical
-from tercet.planner.binding import bind, demand_small, express
 from tercet.planner.knowledge import Case, Knowledge, Way
 from tercet.planner.sources import Placeholders, PlanningError
+from tercet.planner.template import bind, demand_small, express
 
 MAX_TASK_DEPTH = 100
 MAX_TASKS = 100_000

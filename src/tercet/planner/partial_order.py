@@ -26,9 +26,9 @@ from tercet.contracts.plan import MAX_STEPS, Plan, Step
 from tercet.contracts.steps.conditions import effects_in
 from tercet.contracts.tasks import Goal
 from tercet.contracts.tool import ToolSpec
-from tercet.planner.binding import bind, express
 from tercet.planner.htn import Node
 from tercet.planner.sources import Placeholders, PlanningError
+from tercet.planner.template import bind, express
 from tercet.policy.expressions import MAX_PLANNER_LENGTH
 
 MAX_TRIES = 10_000

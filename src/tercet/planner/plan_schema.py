@@ -21,8 +21,7 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values.references import Place
 from tercet.contracts.values.trust import scalar
-from tercet.planner.assignment import Assignment
-from tercet.planner.sentences import offered_values
+from tercet.planner.sentences import Assignment, offered_values
 from tercet.planner.sources import (
     MAX_VALUES,
     Source,

@@ -19,9 +19,8 @@ from tercet.contracts.question import Message, Question
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.text.pasted import Data, Piece, find_mark, join, show, visible
 from tercet.contracts.tool import ToolSpec
-from tercet.planner.assignment import Assignment, Complaint
 from tercet.planner.plan_schema import answer_schema
-from tercet.planner.sentences import find_sentences, holds_pasted, show_sentence
+from tercet.planner.sentences import Assignment, Complaint, find_sentences, holds_pasted, show_sentence
 from tercet.planner.sources import PlanningError
 
 PROMPT_TOO_LONG = "prompt_too_long"

@@ -22,8 +22,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import pointer
 from tercet.contracts.values.references import REQUEST, Leaf, Place
 from tercet.contracts.values.trust import overlaps, scalar, scalars
-from tercet.planner.assignment import Assignment
-from tercet.planner.sentences import is_sentence
+from tercet.planner.sentences import Assignment, is_sentence
 
 MAX_SOURCES = 240
 """The maximum number of references in a schema; a grammar of thousands takes seconds to build."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -254,6 +254,18 @@ def _relaxed(schema_text: str, unchecked: frozenset[str]) -> Any:
         return validator(schema_text)
     properties = {**(as_object(schema.get("properties")) or {}), **dict.fromkeys(sorted(unchecked), True)}
     return validator(orjson.dumps({**schema, "properties": properties}).decode())
+
+
+def find_check(schema_text: str, unchecked: frozenset[str]) -> Callable[[Any], bool] | None:
+    """Return the function that says whether a value satisfies a schema; None where only `faults` can tell.
+
+    It raises `ValueError` for a value that is not JSON.
+    """
+    try:
+        compiled, growth = _prepared(schema_text, unchecked)
+    except UsageError:  # an invalid schema matches nothing
+        return None
+    return compiled.is_valid if growth <= 1 else None
 
 
 def faults(schema_text: str, value: Any, unchecked: frozenset[str] = frozenset()) -> list[Fault]:

@@ -14,6 +14,8 @@ Range = tuple[int, int]
 
 _ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
 _TITLE = re.compile(r"\s*(?:#{1,6}\s+.*|(?:\*\*|__)[^*_]+(?:\*\*|__):?\s*)")
+_FIELD = re.compile(r"\s*[*_]{0,2}[^\W\d][^:：.!?,;\n]{1,40}[:：][*_]{0,2}[ \t]+\S[^\n]{0,60}$")
+"""A line that is a name and a value."""
 _INTRODUCES = re.compile(r"^\s*#|(?::|\*\*|__)\s*$", re.MULTILINE)
 _RULE = re.compile(r"[\s|:=-]*-[\s|:=-]*")
 _STOP = re.compile(r"[.!?…]+[\"'»”’)\]*_]*\s+(?=[^\sa-zа-яà-ÿ])")
@@ -64,7 +66,8 @@ class Segments:
             if table and not is_row:
                 yield from _table_cells(table, lead)
                 table = []
-            if paragraph and (is_row or is_item or is_title or not line.text.strip()):
+            is_field = bool(_FIELD.match(line.text))
+            if paragraph and (is_row or is_item or is_title or is_field or not line.text.strip()):
                 is_led = lead is not None and _INTRODUCES.search(text, *lead) is not None
                 where = (paragraph[0].start, paragraph[-1].end)
                 yield from self._sentences(text, where, lead if is_led else None)
@@ -76,11 +79,13 @@ class Segments:
             elif is_title:
                 yield Segment(line.start, line.end)
                 lead = (line.start, line.end)
+            elif is_field:
+                yield from self._sentences(text, (line.start, line.end), lead)
             elif line.text.strip():
                 paragraph.append(line)
 
     def _sentences(self, text: str, where: Range, lead: Range | None) -> Iterator[Segment]:
-        start = where[0]
+        start, asked = where[0], None
         for match in _STOP.finditer(text, *where):
             is_word = match[0].startswith(".") and not self._inside.covers(match.start() - 1)
             before = text[max(start, match.start() - _LONGEST_WORD) : match.start()]
@@ -90,9 +95,10 @@ class Segments:
                 and not self._inside.covers(match.start())
                 and not _ITEM.fullmatch(text[start : match.end()])
             ):
-                yield Segment(start, match.end(), lead=lead)
+                yield Segment(start, match.end(), lead=asked or lead)
+                asked = (start, match.end()) if match[0].startswith("?") else None  # its answer comes next
                 start = match.end()
-        yield Segment(start, where[1], lead=lead)
+        yield Segment(start, where[1], lead=asked or lead)
 
 
 class _Inside:

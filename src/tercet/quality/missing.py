@@ -20,16 +20,11 @@ def missing_parts(
     known: Sequence[KnownValue],
     required_values: Iterable[str],
     required_sections: Iterable[str],
-    *,
-    is_close: bool = True,
 ) -> tuple[MissingPart, ...]:
     """Return the required values that a text does not state, and the required sections that it has not or leaves empty."""
     slots = {value.name: value for value in known if value.name}
     found = {
-        source
-        for verdict in screen(read, known, is_close=is_close)
-        if verdict.status == "found"
-        for source in verdict.sources
+        source for verdict in screen(read, known) if verdict.status == "found" for source in verdict.sources
     }
     bound = {piece.slot for piece in read.pieces if piece.source == "bound"}
     text = " ".join(("", *words_of(read.text), ""))

@@ -26,12 +26,15 @@ from tercet.quality.labels import (
     Occurrence,
     Phrase,
 )
-from tercet.quality.values import CLDR_UNITS, NUMERIC
+from tercet.quality.values import CLDR_UNITS, NUMERIC, SIZES, UNREAD
 from tercet.quality.verification.locations import Location
 from tercet.quality.words import alphanumeric, bare_word, fold, same_word, words_of
 
 _MAX_SOURCES = 10
-_CLOCK = re.compile(r"(?:^|T| )\d{1,2}:\d{2}")
+_NATIONAL_DIGITS = 9
+"""Digits of a telephone number with its area code."""
+_CLOCK = re.compile(r"(?:^|T| )\d{1,2}(?::\d{2}|\s?h)")
+_TIME = re.compile(r"(\d{1,2})(?::|\s?h\s?)(\d{2})?(?!\d)")
 Names = frozenset[Phrase]
 _ROW = re.compile(r"(.*/(?:0|[1-9]\d*))/[^/]*(?:/.*)?")
 _TYPES: dict[str, frozenset[ValueType]] = {
@@ -50,25 +53,22 @@ _SHAPES = {
     "address": re.compile(r"@|\.\w"),
     "phone": re.compile(r"(?:\d\D{0,3}){7}"),
     "account": re.compile(r"[A-Z]{2}\d{2}"),
-    "identifier": re.compile(r"\d(?!\d?\s?[:h])"),
+    "identifier": re.compile(r"\d"),
 }
 """What a text or an identifier looks like that a token of some kind could be."""
 
 
-def screen(read: ReadText, known: Sequence[KnownValue], *, is_close: bool = True) -> tuple[TokenVerdict, ...]:
-    """Return a verdict on each token of a text that the pack's author has not written.
-
-    `is_close` is whether it is read by `Behaviour.OUTPUTS_READ_CLOSELY`.
-    """
+def screen(read: ReadText, known: Sequence[KnownValue]) -> tuple[TokenVerdict, ...]:
+    """Return a verdict on each token of a text that the pack's author has not written."""
     values = [value for value in known if value.value is not None]
-    return tuple(_Screening(read, values, is_close=is_close).verdicts())
+    return tuple(_Screening(read, values).verdicts())
 
 
 class _Screening:
     """One text held against the known values."""
 
-    def __init__(self, read: ReadText, known: Sequence[KnownValue], *, is_close: bool) -> None:
-        self._read, self._known, self._is_close = read, known, is_close
+    def __init__(self, read: ReadText, known: Sequence[KnownValue]) -> None:
+        self._read, self._known = read, known
         spans = [(token.start, token.end) for token in read.tokens]
         self._piece_starts = [piece.start for piece in read.pieces]
         written = [label.rstrip() for value in known for label in value.labels]
@@ -98,14 +98,14 @@ class _Screening:
         self._names = self._find_labels(self._row_names)
 
     def _phrase(self, label: str) -> Phrase:
-        return tuple(map(bare_word, words_of(label))) if self._is_close else words_of(label)
+        return tuple(map(bare_word, words_of(label)))
 
     def _find_labels(self, phrases: Iterable[Phrase]) -> NearestLabels:
         read = self._read
-        found = LabelIndex(phrases, read.language, is_close=self._is_close).find(read.text, read.tokens)
+        found = LabelIndex(phrases, read.language).find(read.text, read.tokens)
         starts = [token.start for token in read.tokens]
         whole = [each for each in found if not self._is_interrupted(each, starts)]
-        return NearestLabels(read.text, whole, read.tokens, is_close=self._is_close)
+        return NearestLabels(read.text, whole, read.tokens)
 
     def _is_interrupted(self, label: Occurrence, starts: Sequence[int]) -> bool:
         """Return whether there is a token between the words of a label that it could name itself, or more than one."""
@@ -146,9 +146,9 @@ class _Screening:
         used: dict[str, dict[Occurrence, int]] = {}
         for token in tokens:
             found, labels = first[token.start]
-            if any(
-                nearer.start in missed for label in labels for nearer in self._labels.nearer(label, token)
-            ):
+            segment = self._segments.at(token.start)
+            own = [each for each in labels if segment.start <= each.start < segment.end]
+            if any(nearer.start in missed for label in own for nearer in self._labels.nearer(label, token)):
                 first[token.start] = ((), [])
                 continue
             for label in self._used(labels, found):
@@ -161,7 +161,7 @@ class _Screening:
 
     def _kind(self, token: TextToken) -> str:
         """The tokens that a label is used up by: one that names a date may name a time of day besides."""
-        return ("time" if token.kind == "time" else "other") if self._is_close else ""
+        return "time" if token.kind == "time" else "other"
 
     def _authors(self, token: TextToken) -> set[str]:
         """Return who wrote the characters of a token, without the space in it."""
@@ -218,13 +218,13 @@ class _Screening:
         token = TextToken(start=0, end=0, text=text, kind=kind, value=value, unit=unit)
         found = dict.fromkeys(at for form in _forms_of_token(token) for at in self._forms.get(form, ()))
         # A right number with the unit of another kind, `20 €` for 20 %, is known in another role.
-        types = NUMERIC if self._is_close and kind in ("amount", "percent") else _TYPES[kind]
+        types = NUMERIC if kind in ("amount", "percent") else _TYPES[kind]
         known = {at: self._known[at] for at in found if self._known[at].type in types}
         equal = [at for at, each in known.items() if _is_equal(each, token)]
         trusted = [at for at in equal if known[at].trust is Trust.TRUSTED and _unit_agrees(known[at], token)]
         telling = [at for at in trusted if unit and known[at].unit == unit not in CLDR_UNITS]
         telling += [at for at in trusted if kind == "name" and known[at].name]
-        telling += [at for at in trusted if self._is_close and kind == "time" and known[at].type == "text"]
+        telling += [at for at in trusted if kind == "time" and known[at].type == "text"]
         is_quotation = kind == "name" and any(char.isdigit() for char in value)
         return _Equal(tuple(equal), tuple(trusted), tuple(telling), is_quotation)
 
@@ -239,9 +239,13 @@ class _Screening:
             return tuple(at for at in in_rows if not columns or columns & self._phrases[at])[:_MAX_SOURCES]
         named = [at for at in equal.agreeing if labels & self._phrases[at] and not (rows and self._rows[at])]
         # A label of a listed value is that value's alone: the same member of another record is not meant by it.
-        found = [at for at in named if self._known[at].name or not labels & self._listed]
+        found = [at for at in named if self._is_listed(at) or not labels & self._listed]
         # A unit of the pack says what is counted, as a label does; a listed name needs none.
         return tuple(found if found or labels else equal.telling)[:_MAX_SOURCES]
+
+    def _is_listed(self, at: int) -> bool:
+        """Return whether a value is one that the decision lists, or says how many rows a listed one has."""
+        return bool(self._known[at].name) or self._known[at].pointer.endswith("/length")
 
     def _named_rows(self, token: TextToken, segment: Segment) -> list[Occurrence]:
         """Return the names of rows nearest in the sentence, or in the row of the table, or in the line before a list."""
@@ -277,7 +281,7 @@ class _Screening:
         return any(self._could_be(self._known[at], kind, unit) for at in self._labelled.get(phrase, ()))
 
     def _could_be(self, value: KnownValue, kind: str, unit: str) -> bool:
-        if self._is_close and kind == "time":
+        if kind == "time":
             return bool(_CLOCK.search(str(value.value)))
         return _could_be(value, kind, unit)
 
@@ -290,7 +294,10 @@ class _Screening:
             return ""  # there may be more, and with them another value
         phrases = {each.phrase for part in labels for each in part}
         named = {name for phrase in phrases for name in self._slots(phrase, token.kind, token.unit)}
-        return named.pop() if len(named) == 1 else ""
+        slots = {value.name: value for value in self._known if value.name}
+        return (
+            next((name for name in named if _is_unit_own(slots[name], token)), "") if len(named) == 1 else ""
+        )
 
     def _find_slots(self, phrase: Phrase, kind: str, unit: str) -> frozenset[str]:
         values = (self._known[at] for at in self._labelled.get(phrase, ()))
@@ -336,6 +343,7 @@ def _forms_of_value(value: KnownValue) -> Iterator[str]:
     text = str(value.value)
     if value.type in NUMERIC:
         yield f"n:{Decimal(text).normalize():f}"
+        yield from _measures(text, value.unit)
     elif value.type == "date":
         yield from (f"d:{text[:10]}", f"d:-{text[4:10]}", f"d:{text[:7]}", f"t:{text[11:16]}")
     elif value.type == "name":
@@ -347,8 +355,14 @@ def _forms_of_value(value: KnownValue) -> Iterator[str]:
             yield f"n:{text}"
         if len(digits) >= 7:
             yield f"p:{digits[-6:]}"
-        if re.fullmatch(r"\d{1,2}:\d{2}.*", text):
-            yield f"t:{text[:5].rjust(5, '0')}"
+        if clock := _TIME.match(text):
+            yield f"t:{clock[1].rjust(2, '0')}:{clock[2] or '00'}"
+
+
+def _measures(number: str, unit: str) -> Iterator[str]:
+    if unit in SIZES:
+        measure, size = SIZES[unit]
+        yield f"m:{measure}:{(Decimal(number) * size).normalize():f}"
 
 
 def _forms_of_token(token: TextToken) -> Iterator[str]:
@@ -360,6 +374,8 @@ def _forms_of_token(token: TextToken) -> Iterator[str]:
                 yield f"n:{token.value[1:]}"  # a discount is often written with a minus
             if token.kind == "number":
                 yield f"i:{token.value}"
+            elif token.value != UNREAD:
+                yield from _measures(token.value, token.unit)
         case "date":
             yield f"d:{token.value}"
         case "time":
@@ -384,7 +400,9 @@ def _is_equal(value: KnownValue, token: TextToken) -> bool:
     if token.kind == "phone":
         known, said = (re.sub(r"\D", "", text) for text in (str(value.value).replace("(0)", ""), token.value))
         long, short = max(known, said, key=len), min(known, said, key=len)
-        return known == said or (short.startswith("0") and long.endswith(short[1:]))
+        national = short[1:] if short.startswith(("0", "8")) and len(short) > len(long) - 2 else short
+        is_whole = national != short or len(short) >= _NATIONAL_DIGITS
+        return known == said or (is_whole and long.endswith(national))
     if token.kind == "name" and value.type == "name":
         name, said_words = words_of(str(value.value)), tuple(token.value.split())
         size = len(said_words)
@@ -404,10 +422,28 @@ def _unit_agrees(value: KnownValue, token: TextToken) -> bool:
         return True
     own = "percent" if value.type == "percent" else value.currency if _is_currency(token.unit) else value.unit
     if own or value.unit or value.name:
-        return own == token.unit
+        return own == token.unit or _is_converted(value, token)
     # A member of evidence has no unit but the one in its name: `return_days`.
     said = words_of(re.sub(r"\d", " ", token.text))
     return any(same_word(word, part) for label in value.labels for word in words_of(label) for part in said)
+
+
+def _is_converted(value: KnownValue, token: TextToken) -> bool:
+    """Return whether a token is as much as its value in another unit: two weeks are 14 days."""
+    if value.unit == token.unit or _measure(value.unit) != _measure(token.unit) or token.unit not in SIZES:
+        return False
+    sizes = SIZES[token.unit][1], SIZES[value.unit][1]
+    return Decimal(token.value) * sizes[0] == Decimal(str(value.value)) * sizes[1]
+
+
+def _measure(unit: str) -> str:
+    return SIZES[unit][0] if unit in SIZES else unit
+
+
+def _is_unit_own(value: KnownValue, token: TextToken) -> bool:
+    """Return whether a token is written as its value would be: with the value's own unit or currency, or none."""
+    own = "percent" if value.type == "percent" else value.currency or value.unit
+    return own == ("" if token.kind == "number" else token.unit)
 
 
 def _has_unit(value: KnownValue) -> bool:
@@ -429,7 +465,7 @@ def _could_be(value: KnownValue, kind: str, unit: str) -> bool:
         return False
     if value.type == "identifier" and kind == "number":
         return str(value.value).isdigit()
-    if kind in _SHAPES and not _SHAPES[kind].search(str(value.value)):
+    if kind in _SHAPES and (not _SHAPES[kind].search(str(value.value)) or _TIME.fullmatch(str(value.value))):
         return False
     if value.type == "text" and kind in ("name", "time"):
         return False
@@ -437,4 +473,6 @@ def _could_be(value: KnownValue, kind: str, unit: str) -> bool:
         return True
     if _is_currency(unit):
         return value.type == "money" or (value.type == "number" and not value.unit)
-    return value.unit == unit or (value.type == "number" and not value.unit and not value.name)
+    return _measure(value.unit) == _measure(unit) or (
+        value.type == "number" and not value.unit and not value.name
+    )

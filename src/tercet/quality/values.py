@@ -29,6 +29,18 @@ CLDR_UNITS = frozenset({
     "fahrenheit", "kilobyte", "megabyte", "gigabyte", "terabyte", "pound", "ounce", "kilocalorie",
 })  # fmt: skip
 """Units that are read in any text. They measure many things, while a unit of a pack says what is counted."""
+SIZES: dict[str, tuple[str, Decimal]] = {
+    unit: (units.split()[0], Decimal(size))
+    for units, sizes in (
+        ("day week", "1 7"), ("month year", "1 12"), ("second minute hour", "1 60 3600"),
+        ("microgram milligram gram kilogram metric-ton", "1 1e3 1e6 1e9 1e12"),
+        ("millimeter centimeter meter kilometer", "1 10 1e3 1e6"), ("milliliter centiliter liter", "1 10 1e3"),
+    )
+    for unit, size in zip(units.split(), sizes.split(), strict=True)
+}  # fmt: skip
+"""What a unit measures, and how much of its smallest unit it is. A day of 24 hours, and a kilobyte, mean different things."""
+UNREAD = "unread"
+"""The value of a number that its locale does not read."""
 
 _ISO = re.compile(r"(\d{4}-\d{2}-\d{2})([T ]\d{2}:\d{2}.*)?")
 _DIGITS = re.compile(r"[+(]?(?:\d[ ()/.-]{0,3}){7,20}")

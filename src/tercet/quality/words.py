@@ -71,7 +71,8 @@ def same_word(first: str, second: str) -> bool:
     if is_cyrillic:
         least = 3 if len(short) <= 5 else (2 * len(short)) // 3
         return common >= least and rest <= (2 if common == 3 else 3)
-    return common >= 4 and common * 10 >= 7 * len(long) and rest <= 2
+    is_prefix = common == len(short)  # pèse, pèsent
+    return common >= 4 and (is_prefix or common * 10 >= 7 * len(long)) and rest <= 2
 
 
 def compound_part(label: str, word: str) -> int:

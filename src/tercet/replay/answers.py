@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.loop import Phase
 from tercet.contracts.question import Question
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.verdict import Code
 from tercet.core import commands as c
 from tercet.core import events as e
@@ -53,8 +53,7 @@ from tercet.engine.models.planners import TaskPlanner, TemplatePlanner, pack_pla
 from tercet.engine.models.session import AskingRole, shortage, time_for
 from tercet.engine.planning import answer_failure, answer_plan, ask_planner
 from tercet.planner.sources import PlanningError
-from tercet.replay.guard import drive
-from tercet.replay.recorded_run import RecordedRun
+from tercet.replay.recorded_run import RecordedRun, drive
 
 _CommandT = TypeVar("_CommandT", bound=c.Command)
 
@@ -143,6 +142,7 @@ def _pin_again(run: RecordedRun, event: e.SessionStarted | e.SessionMigrated) ->
         on_failure=spec.on_failure or pack.on_failure,
         heartbeat=pack.session.heartbeat_interval_ms,
         dev=event.dev and pack.session.simulated_people,
+        personal=event.personal if pack.personal.has_marks else "",
         risk_tier=event.risk_tier and str(spec.risk_tier),  # the first journals do not have it
     )
 
@@ -405,12 +405,12 @@ _JUDGING: dict[type[Judged], type[c.Command]] = {
 }
 
 
-_EARLIER = f"outputs judged by rules before {int(Behaviour.OUTPUTS_SCREENED)}"
+_EARLIER = f"outputs judged by rules before {int(Behaviour.OUTPUTS_READ_WIDELY)}"
 
 
 def judged_earlier(run: RecordedRun) -> bool:
     """Return whether the outputs of a run were judged by rules that no longer exist."""
-    return Behaviour.OUTPUTS_SCREENED not in run.state.start.behaviour
+    return Behaviour.OUTPUTS_READ_WIDELY not in run.state.start.behaviour
 
 
 def _outputs_judged(run: RecordedRun, event: Judged) -> Answered:

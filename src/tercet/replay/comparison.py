@@ -8,7 +8,7 @@ import msgspec
 
 from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e
-from tercet.view.replay import Difference
+from tercet.view.run import Difference
 
 NOTHING = "(nothing)"
 """The placeholder for a missing field."""

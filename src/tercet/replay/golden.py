@@ -22,7 +22,7 @@ from tercet.replay.recording import Recording, load_bundle
 from tercet.replay.replay import replay_recording
 from tercet.replay.rules import RuleSource
 from tercet.replay.what_if import Rejudged, VerdictChange, what_if
-from tercet.view.replay import Difference, ReplayReport
+from tercet.view.run import Difference, ReplayReport
 
 SUFFIX = ".tercet"
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")

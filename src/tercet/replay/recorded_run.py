@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import _thread
+import os
+import sys
+import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from tercet.contracts.errors import InternalError
+from tercet.contracts.errors import InternalError, TercetError
 from tercet.contracts.evidence import Evidence
 from tercet.core import codec, transcript
 from tercet.core import commands as c
@@ -26,9 +32,145 @@ from tercet.core.turns import is_recorded_whole
 from tercet.critic.score import score
 from tercet.engine.planning import Planning
 from tercet.packs.pack import Pack
-from tercet.replay.guard import drive
 from tercet.replay.recording import Recording
 from tercet.replay.rules import RuleSource
+
+_ResultT = TypeVar("_ResultT")
+
+_REFUSED = (
+    "open",
+    "os.",
+    "socket.",
+    "subprocess.",
+    "shutil.",
+    "sqlite3.",
+    "ctypes.",
+    "mmap.",
+    "tempfile.",
+    "urllib.",
+    "http.",
+    "ftplib.",
+    "smtplib.",
+    "_thread.start",
+    "pty.",
+    "fcntl.",
+    "import",
+)
+"""The prefixes of refused audit events."""
+_ROOTS = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]))
+_FOLDERS = tuple(f"{folder}{os.sep}" for root in _ROOTS for folder in {root, os.path.realpath(root)})
+"""Where the code of the interpreter and of what is installed lies."""
+_CODE = (".py", ".pyc", ".so", ".pyd")
+
+
+class IoRefused(TercetError):  # noqa: N818 - what happened is named, not that it is an error
+    """Something read or wrote while a run was judged again."""
+
+    default_code = "replay_io"
+
+
+class _Section(threading.local):
+    is_guarded = False
+    refused: IoRefused | None = None
+    """The first attempt of the section, which counts even if its error was caught."""
+
+
+_section = _Section()
+_lock = threading.Lock()
+_placed: list[Any] = []
+
+
+def _is_loading(event: str, args: tuple[Any, ...]) -> bool:
+    """Return whether a library that is in use loads another part of itself."""
+    if event == "import":
+        return str(args[0]).partition(".")[0] in sys.modules
+    if event == "open":
+        return _is_installed(args[0]) and str(args[0]).endswith(_CODE)
+    return event == "os.listdir" and _is_installed(args[0])
+
+
+def _is_installed(path: object) -> bool:
+    return isinstance(path, str) and path.startswith(_FOLDERS)
+
+
+def _look(event: str, args: tuple[Any, ...]) -> None:
+    if _section.is_guarded and event.startswith(_REFUSED) and not _is_loading(event, args):
+        # Building the message may import or open something: that is not what is being guarded.
+        _section.is_guarded = False
+        try:
+            refused = IoRefused(
+                f"replay must not touch the world, and this is {event} {args[:1]!r:.120}",
+                remedy="this is a bug: what is judged again must be pure, and so must a critic that is declared so",
+            )
+        finally:
+            _section.is_guarded = True
+        _section.refused = _section.refused or refused
+        raise refused
+
+
+def _place() -> None:
+    with _lock:
+        if not _placed:
+            sys.addaudithook(_look)
+            if sys.version_info < (3, 12):
+                _watch_threads()
+            _placed.append(_look)
+
+
+_STARTERS = ((_thread, "start_new_thread"), (_thread, "start_new"), (threading, "_start_new_thread"))
+"""Every name by which the standard library starts a thread."""
+
+
+def _watch_threads() -> None:
+    for module, name in _STARTERS:
+        setattr(module, name, _watched(getattr(module, name)))
+
+
+def _watched(start: Callable[..., int]) -> Callable[..., int]:
+    """Return the same function, which reports a thread before it starts one, as later versions do."""
+
+    def start_new_thread(function: Callable[..., object], *rest: Any) -> int:
+        _look("_thread.start_new_thread", (function, *rest))
+        return start(function, *rest)
+
+    return start_new_thread
+
+
+@contextmanager
+def guarded() -> Generator[None]:
+    """A section in which this thread can do no I/O: an attempt raises `IoRefused`. Sections may be nested.
+
+    Rules fail closed, so one of them may catch what an attempt raised: then the end of the section raises it.
+    """
+    _place()
+    before, _section.is_guarded = _section.is_guarded, True
+    try:
+        yield
+    finally:
+        _section.is_guarded = before
+        refused = None if before else _section.refused
+        if not before:
+            _section.refused = None
+    if refused is not None:
+        raise refused
+
+
+def drive(coroutine: Coroutine[Any, Any, _ResultT]) -> _ResultT:
+    """Return the result of a coroutine without an event loop; raises `IoRefused` if it waits for something."""
+    try:
+        coroutine.send(None)
+    except StopIteration as ended:
+        return ended.value
+    finally:
+        coroutine.close()
+    raise IoRefused(
+        "what is judged again waits for something, so it is not pure",
+        remedy="declare only those critics pure that look at nothing but what they are given",
+    )
+
+
+# --- recorded run ---
+
 
 _C = TypeVar("_C", bound=c.Command)
 

@@ -13,14 +13,15 @@ from tercet.core import events as e
 from tercet.core.codec import CodecError
 from tercet.core.messages import inbox_of
 from tercet.core.table import blobs_of
+from tercet.engine.personal.sealing import list_erased
 from tercet.engine.session_reader import History, list_rows, load_history
 from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 from tercet.packs.declared import write_declarations
-from tercet.replay.bundle.errors import BundleDamaged
-from tercet.replay.bundle.manifest import Manifest
+from tercet.replay.bundle.layout import Manifest
 from tercet.replay.bundle.reading import open_bundle
+from tercet.replay.bundle.signing import BundleDamaged
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -38,6 +39,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The messages to the session by their position in the inbox, as far as they are stored."""
     lanes: tuple[Recording, ...] = ()
     """The lanes that it started, as far as they are stored."""
+    erased: tuple[str, ...] = ()
+    """The personal values that were erased, by event and field."""
 
 
 async def load(journal: Journal, tenant: str, session: str) -> Recording:
@@ -65,6 +68,7 @@ async def _load_own(journal: Journal, tenant: str, session: str, history: Histor
         checkpoints=history.checkpoints,
         blobs=await _blobs(journal, tenant, history.events),
         inbox={each.seq: each.data for each in await read_all(journal, tenant, inbox_of(session))},
+        erased=await list_erased(journal, tenant, [each.data for each in history.stored]),
     )
 
 

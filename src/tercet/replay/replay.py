@@ -9,33 +9,94 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 
+import msgspec
 from pydantic import ValidationError
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import ReplayError, UsageError
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.record import ReplayDiff
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import CriticReport
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.codec import CodecError
+from tercet.core.fold.apply import fold_event
 from tercet.core.fold.base import IllegalEvent
+from tercet.core.lanes import dump_envelope, envelope_of, lane_results
+from tercet.core.state import State
 from tercet.core.table import TABLE
 from tercet.engine import checkpoint
 from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
-from tercet.replay.agents import Agents, Recalls
 from tercet.replay.answers import Derived, derive
-from tercet.replay.bundle.manifest import facts_of
+from tercet.replay.bundle.layout import facts_of
 from tercet.replay.comparison import NOTHING, brief, compare, differing, event_type, not_due
-from tercet.replay.guard import IoRefused, guarded
-from tercet.replay.lanes import judge_lanes
 from tercet.replay.pool import on_all_cores, one_by_one
-from tercet.replay.recorded_run import RecordedRun
+from tercet.replay.recorded_run import IoRefused, RecordedRun, guarded
 from tercet.replay.recording import Recording, load
-from tercet.replay.rules import RuleSource
-from tercet.view.replay import Count, Difference, ReplayReport
+from tercet.replay.rules import Agents, Recalls, RuleSource
+from tercet.view.run import Count, Difference, ReplayReport
+
+_TOLD = ("lane", "status", "verdict", "outputs", "proposals", "used", "evidence_refs")
+"""What an envelope says that follows from the events of the lane."""
+
+
+def judge_lanes(
+    report: ReplayReport, recording: Recording, judge: Callable[[Recording], ReplayReport]
+) -> ReplayReport:
+    """Return the report of a run with the first difference in its lanes, if there is none in the run itself."""
+    if report.difference is not None or not recording.lanes:
+        return report
+    for lane in recording.lanes:
+        found = judge(lane).difference or _find_other_envelope(recording, lane)
+        if found is not None:
+            told = found.model_copy(update={"check": f"in lane {lane.session}: {found.check}"})
+            return report.model_copy(update={"outcome": "replay_different", "difference": told})
+    return report
+
+
+def _find_other_envelope(parent: Recording, lane: Recording) -> Difference | None:
+    """Return a field in which the envelope that the parent recorded contradicts the events of the lane."""
+    state = State()
+    try:
+        for data in lane.events:
+            state = fold_event(state, codec.decode(data))
+        expected = dump_envelope(envelope_of(state))
+        events = [codec.decode(data) for data in parent.events]
+    except (CodecError, IllegalEvent):
+        return None  # the replay of that run reports it
+    large = _Large(parent.blobs)
+    for envelope in lane_results(events, large):
+        if envelope.get("session_id") != lane.session:
+            continue
+        for field in _TOLD:
+            if envelope.get(field) != expected.get(field):
+                return Difference(
+                    position=len(events),
+                    event="COMPLETE",
+                    field=field,
+                    recorded=brief(envelope.get(field)),
+                    expected=brief(expected.get(field)),
+                    check="the result of the lane is not what its own events come to",
+                )
+    return None
+
+
+class _Large(dict[str, object]):
+    """Large results by their digest, each read when it is asked for."""
+
+    def __init__(self, stored: dict[str, bytes]) -> None:
+        super().__init__()
+        self._stored = stored
+
+    def get(self, digest: str, default: object = None) -> object:
+        """Return the result, or a default where it is not recorded."""
+        data = self._stored.get(digest)
+        return default if data is None else msgspec.json.decode(data)
+
+
+# --- replay ---
 
 
 async def replay(
@@ -131,6 +192,7 @@ class _Replay:
             facts=tuple(
                 Count(event=_tag(kind), count=n, reason=why) for (kind, why), n in self._facts.items()
             ),
+            erased=self._recording.erased,
             behaviour=state.start.behaviour,
             difference=difference,
             diff=self._diff(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,13 +14,14 @@ from tercet.contracts.evidence import Citation, Evidence
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.engine.session_reader import load_history, read_record
+from tercet.engine.personal.sealing import reveal, reveal_struct
+from tercet.engine.session_reader import load_history, read_policies, read_record
 from tercet.engine.streams.artifacts import rollback_result
 from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal
 from tercet.packs.declared import read_declarations
+from tercet.view.events import RunData, StoredFact
 from tercet.view.run import unreadable
-from tercet.view.source import RunData, StoredFact
 
 _SHELVED = "library"
 """Marks what a session has stored of a library, beside the fields of the fact."""
@@ -30,18 +32,23 @@ async def read_run(journal: Journal, tenant: str, session: str) -> RunData:
     history = await load_history(journal, tenant, session)
     state, events = history.state, history.events
     return RunData(
-        state=state,
-        events=events,
+        state=await reveal_struct(journal, tenant, state),
+        events=tuple([await reveal_struct(journal, tenant, event) for event in events]),
         chain=history.stored[-1].chain.hex(),
-        facts=tuple(await _facts(journal, tenant, state, events)),
-        texts=await _texts(journal, tenant, events),
-        record=await read_record(journal, tenant, state) if state.record else None,
+        facts=tuple(await read_facts(journal, tenant, state, events)),
+        texts=await reveal(journal, tenant, await read_texts(journal, tenant, events)),
+        record=await reveal(journal, tenant, await read_record(journal, tenant, state))
+        if state.record
+        else None,
         rollback=await rollback_result(journal, tenant, state),
-        minimums=await _minimums(journal, tenant, state, events),
+        policies=await read_policies(journal, tenant, state),
+        minimums=await read_minimums(journal, tenant, state, events),
     )
 
 
-async def _facts(journal: Journal, tenant: str, state: State, events: Iterable[e.Event]) -> list[StoredFact]:
+async def read_facts(
+    journal: Journal, tenant: str, state: State, events: Iterable[e.Event]
+) -> list[StoredFact]:
     """Return the facts that a session stored at its start, and those that its plans found, each once."""
     found: dict[str, StoredFact] = {}
     for fields in _list(await _decoded(journal, tenant, str(state.start.evidence))):
@@ -53,7 +60,17 @@ async def _facts(journal: Journal, tenant: str, state: State, events: Iterable[e
         for fields in _list(await _decoded(journal, tenant, digest)):
             fact = _found_facts(fields)
             found[fact.evidence.id] = fact
-    return list(found.values())
+    return [await _revealed(journal, tenant, fact) for fact in found.values()]
+
+
+async def _revealed(journal: Journal, tenant: str, fact: StoredFact) -> StoredFact:
+    """Return a fact with its personal values, under the hash that was pinned."""
+    content = await reveal(journal, tenant, fact.evidence.content)
+    if content == fact.evidence.content:
+        return fact
+    shown = fact.evidence.model_copy(update={"content": content})
+    vars(shown)["hash"] = fact.evidence.hash
+    return replace(fact, evidence=shown)
 
 
 def _list(value: Any) -> list[JsonObject]:
@@ -71,7 +88,7 @@ def _found_facts(fields: JsonObject) -> StoredFact:
         raise unreadable("a fact that the run has kept") from error
 
 
-async def _minimums(
+async def read_minimums(
     journal: Journal, tenant: str, state: State, events: Iterable[e.Event]
 ) -> dict[str, float]:
     """Return the minimum of each dimension of the rubric; empty for a run that moved to another pack, and so had two rubrics."""
@@ -89,7 +106,7 @@ async def _minimums(
     return {each.name: each.minimum for each in quality.rubric.dimensions} if quality else {}
 
 
-async def _texts(journal: Journal, tenant: str, events: Iterable[e.Event]) -> dict[str, Any]:
+async def read_texts(journal: Journal, tenant: str, events: Iterable[e.Event]) -> dict[str, Any]:
     """Return the prompts to models, and the answers that were too long for an event."""
     digests = [event.prompt for event in events if isinstance(event, e.ModelAsked)]
     digests += [event.blob for event in events if isinstance(event, e.ModelAnswered) and event.blob]

@@ -14,9 +14,8 @@ from tercet.core.state import State
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.comparison import event_type
-from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.pool import on_all_cores, one_by_one
-from tercet.replay.recorded_run import RecordedRun
+from tercet.replay.recorded_run import IoRefused, RecordedRun, guarded
 from tercet.replay.recording import Recording
 from tercet.replay.replay import is_not_judgeable
 from tercet.replay.rules import RuleSource

@@ -28,6 +28,7 @@ from tercet.engine.leases import LeaseClient
 from tercet.engine.models.session import NamedModels
 from tercet.engine.notifications import Notifier
 from tercet.engine.people import People, Roster
+from tercet.engine.personal.vault import SealedLibrary, Vault
 from tercet.engine.pool import DriverPool
 from tercet.engine.result import RunResult
 from tercet.engine.streams.nesting import Place
@@ -134,6 +135,9 @@ class OpenRuntime(People):
                     else self._evidence
                 )
                 self._library = Library(store, self._options.retriever)
+                if self.pack.personal.evidence:
+                    vault = Vault(self.journal, self.tenant, self.pack.personal)
+                    self._library = SealedLibrary(store, self._options.retriever, vault=vault)
             self._start_services(stack)
             self._stack = stack.pop_all()
         return self
@@ -184,7 +188,8 @@ class OpenRuntime(People):
         if self._progress is not None:
             subscription.add("progress_failed", progress.envelopes(self._progress, self._clock))
         packs = {self.pack.hash: self.pack, **self._packs}
-        if any(pack.notify for pack in packs.values()):
+        # In a service only operators say where notifications go.
+        if not self._options.is_front and any(pack.notify for pack in packs.values()):
             notifier = Notifier(lambda pack_hash: packs[pack_hash].notify, subscription.signal)
             subscription.add_listener("notify_failed", notifier.notify)
             stack.push_async_callback(notifier.close)
@@ -226,10 +231,11 @@ class OpenRuntime(People):
         for driver in self._pool:
             driver.control.stop()
 
-    def hand_over(self) -> None:
-        """Release every session of this process, and leave them to the next worker."""
+    def hand_over(self, session_id: str | None = None) -> None:
+        """Release a session of this process, or every one, and leave it to the next worker."""
         for driver in self._pool:
-            driver.control.hand_over()
+            if session_id is None or session_id == driver.lease.stream:
+                driver.control.hand_over()
 
     def roles(self, actor_id: str) -> tuple[str, ...] | None:
         """Return the roles that the pack's list of people gives an actor; None for one who is not listed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
@@ -21,6 +22,9 @@ from tercet.engine import inbox, progress
 from tercet.engine.arguments import as_actor
 from tercet.engine.checks import retention
 from tercet.engine.lists import ListedSession, PendingGate, open_gates
+from tercet.engine.personal.erasure import Erasure, erase_and_log
+from tercet.engine.personal.sealing import reveal
+from tercet.engine.personal.vault import seal_message
 from tercet.engine.result import RunResult
 from tercet.engine.session_reader import load_state, read_record
 from tercet.engine.streams import artifacts
@@ -28,18 +32,17 @@ from tercet.engine.streams.artifacts import Artifact
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import Stop, StopKind, demand_kind
 from tercet.engine.watchdog import SweepResult
-from tercet.replay.agents import Agents, Recalls
 from tercet.replay.recording import load_run
 from tercet.replay.replay import replay_recording
-from tercet.replay.rules import RuleSource
+from tercet.replay.rules import Agents, Recalls, RuleSource
 from tercet.runtime.lifecycle import OpenRuntime
-from tercet.view.replay import ReplayReport
+from tercet.view.run import ReplayReport
 
 
 class Operations(OpenRuntime):
     """The methods of a runtime for approvers and operators."""
 
-    async def _result(self, state: State, record: DecisionRecord | None = None) -> RunResult:
+    async def _result(self, state: State, record: bytes = b"") -> RunResult:
         return await RunResult.load(self.journal, self.tenant, state, record)
 
     async def say(self, said: Message) -> RunResult:
@@ -48,6 +51,7 @@ class Operations(OpenRuntime):
         if driver is not None:
             # Raises at once if the message cannot be accepted.
             message_rules.event_of(said, driver.state, driver.now())
+            said = await seal_message(self.journal, self.tenant, said, driver.state)
             position = await inbox.post(self.journal, self.tenant, said)
             if (state := await driver.control.read_up_to(position)) is not None:
                 return await self._result(
@@ -95,6 +99,11 @@ class Operations(OpenRuntime):
         whose process has died are paused, or resumed if their pack says so."""
         return await self._watchdog.sweep()
 
+    async def record_overdue(self, session_id: str) -> State:
+        """Record what is overdue for one session that no process runs: its messages, its expiry, or the pause after a lost
+        heartbeat. Returns its state; raises `LeaseHeld` if a process may run it after all."""
+        return await self._watchdog.record_overdue(session_id)
+
     async def settle_rollback(
         self, session_id: str, step: str, *, actor: Actor, note: str = ""
     ) -> RollbackResult:
@@ -123,11 +132,28 @@ class Operations(OpenRuntime):
             signal=self._subscription.signal,
         )
 
+    async def erase_subject(self, subject: str, *, actor: Actor, force: bool = False) -> Erasure:
+        """Erase the personal values of a subject of this tenant by destroying its key; this cannot be undone. Raises
+        `UsageError` while one of its sessions is not over, unless `force` is set."""
+        by = storable(as_actor(actor).id)
+        return await erase_and_log(
+            self.journal, self.tenant, subject, by=by, now_ms=self._clock.now(), is_forced=force
+        )
+
     # --- views ---
+
+    async def reveal(self, value: Any) -> Any:
+        """Return a JSON value, such as the outputs of a run, with the personal values that its tokens stand for, and
+        `erased` where they were erased."""
+        return await reveal(self.journal, self.tenant, value)
 
     async def state(self, session_id: str) -> State:
         """Return the state of a session, from its events."""
         return await load_state(self.journal, self.tenant, session_id)
+
+    async def refresh(self, session_id: str) -> State:
+        """Return the state of a session, after recording its expiry if that is overdue and no process runs it."""
+        return await inbox.refresh_state(self._leases, session_id)
 
     async def session(self, session_id: str) -> BackgroundSession:
         """Return a session in its published shape, with its heartbeat and its checkpoints."""

@@ -16,6 +16,7 @@ from tercet.engine.lanes import LaneStart
 from tercet.engine.leases import LEASE_MS, Held
 from tercet.engine.models.planners import PlannerName
 from tercet.engine.models.session import OpenModel
+from tercet.engine.personal.vault import SealedRequest
 from tercet.engine.planning import AnyPlanner
 from tercet.engine.subscription import Signal
 from tercet.evidence.retrieval import Retriever
@@ -105,3 +106,5 @@ class NewRun:
     lane: LaneStart | None
     body: str
     claims: tuple[str, ...]
+    sealed: SealedRequest | None = None
+    """The request as it was sealed; None if the pack marks no personal values."""

@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 
-from tercet.contracts.behaviour import is_outdated
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, InvokeRequest, Request, anonymous
+from tercet.contracts.runs.behaviour import is_outdated
 from tercet.contracts.runs.session import (
     RoleLimit,
     RoleName,
@@ -39,6 +39,7 @@ from tercet.engine.models.planners import (
     choose_planner,
 )
 from tercet.engine.models.session import MODEL, Inquirer, names_of, open_all
+from tercet.engine.personal.vault import Vault
 from tercet.engine.planning import AnyPlanner, Planning
 from tercet.engine.result import RunResult
 from tercet.engine.services import Services
@@ -118,6 +119,10 @@ class Runtime(LaneRuns):
         sessions.demand_development(self.pack, owner, is_dev=dev)
         caller = traceparent or ("" if parent is None else parent.traceparent)
         asking_span = str(read_traceparent(caller)) if caller else ""
+        sealed = None
+        if (vault := self._vault(self.pack)) is not None:
+            sealed = await vault.seal_request(request, plan)
+            request, plan = sealed.request, sealed.plan
         body = sessions.body_of(request, plan)
         # A rehearsal claims no key, so that the real run can use it.
         claims = () if shadow else sessions.claims_of(request, self.pack, owner)
@@ -142,6 +147,7 @@ class Runtime(LaneRuns):
             lane=_lane,
             body=body,
             claims=claims,
+            sealed=sealed,
         )
         async with AsyncExitStack() as owed:
             driver = await self._begin(new, owed)
@@ -166,12 +172,13 @@ class Runtime(LaneRuns):
         library_evidence = await self._library_evidence(request, now)
         # The caller's own planner might change its context.
         is_shared = new.planner is None or isinstance(new.planner, str)
+        pack = await self._seal_evidence(self.pack)
         config = sessions.build_run_config(
-            self.pack, ctx, request, new.snapshot, library_evidence, is_shared=is_shared
+            pack, ctx, request, new.snapshot, library_evidence, is_shared=is_shared
         )
         if not new.shadow:
             sessions.demand_extras(config)
-        frozen = sessions.freeze(self.pack, config.compiled.snapshot, library_evidence)
+        frozen = sessions.freeze(pack, config.compiled.snapshot, library_evidence)
         proposing, asking = await self._planning(new, config)
         planning = Planning(proposing, new.plan, limit_for=_limits(self.pack, config))
         started = sessions.make_start_event(
@@ -194,7 +201,10 @@ class Runtime(LaneRuns):
             is_dev=new.dev,
             folder=new.folder,
             lane=None if new.lane is None else new.lane.recorded,
+            personal="" if new.sealed is None else new.sealed.key,
         )
+        if new.sealed is not None and (vault := self._vault(self.pack)) is not None:
+            await vault.enrol(new.sealed, session)
         if library_evidence.snapshot:
             await self._pin(session, "", library_evidence.snapshot)
             owed.push_async_callback(self._unpin, session, library_evidence.snapshot)
@@ -375,12 +385,13 @@ class Runtime(LaneRuns):
         sessions.demand_movable(self.pack, restored.state)
         ctx, request = sessions.frame_of(restored.state)
         library_evidence = await self._library_evidence(request, self._clock.now())
+        pack = await self._seal_evidence(self.pack)
         config = sessions.build_run_config(
-            self.pack, sessions.under_current_rules(ctx), request, None, library_evidence
+            pack, sessions.under_current_rules(ctx), request, None, library_evidence
         )
         sessions.demand_moved(self.pack, config, restored.state)
         return await self._continue(
-            self.pack,
+            pack,
             config,
             restored,
             planner,
@@ -487,7 +498,8 @@ class Runtime(LaneRuns):
         """
         pack = self._packs.get(state.start.pack_hash, self.pack)
         sessions.demand_pack(pack, state)
-        if pack.session.resume == "pinned" and pack.hash == state.start.pack_hash:
+        is_pinned = pack.session.resume == "pinned" or bool(pack.personal.evidence)
+        if is_pinned and pack.hash == state.start.pack_hash:
             pack = await sessions.restore_evidence(self.journal, pack, state)
         ctx, request = sessions.frame_of(state)
         library_evidence = await sessions.load_library_evidence(self.journal, state)
@@ -496,6 +508,17 @@ class Runtime(LaneRuns):
         )
         sessions.demand_pins(pack, state, config)
         return pack, config
+
+    def _vault(self, pack: Pack) -> Vault | None:
+        """Return what seals the personal values of a pack; None if it marks none."""
+        return Vault(self.journal, self.tenant, pack.personal) if pack.personal.has_marks else None
+
+    async def _seal_evidence(self, pack: Pack) -> Pack:
+        """Return a pack with tokens in place of the personal values of its evidence."""
+        vault = self._vault(pack)
+        if vault is None or not pack.personal.evidence:
+            return pack
+        return sessions.with_evidence(pack, await vault.seal_evidence(pack.evidence))
 
     def _driver(
         self,
@@ -524,6 +547,7 @@ class Runtime(LaneRuns):
             objection=self._roster.objection,
             crash=self._options.crash,
             subscription=self._subscription,
+            vault=self._vault(pack),
             lanes=self._lanes if pack is self.pack else bind_lanes(pack, self, self._clock),
             end_lane=self.end_lane,
             shared=self._shared,

@@ -51,7 +51,7 @@ from starlette.routing import BaseRoute, Route, request_response
 
 from tercet import __version__
 from tercet.contracts.shape import as_list, as_object
-from tercet.service.boundary import Authenticated, Identify
+from tercet.service.boundary import Authenticated, Identify, Limits
 from tercet.service.calls import call
 from tercet.service.errors import PARSE_ERROR, ServiceError, shape
 from tercet.service.identity import Caller
@@ -73,7 +73,7 @@ EXACT = 2**53
 """A2A carries numbers as floating point, which holds whole numbers exactly up to here."""
 
 
-def a2a_routes(service: Service, identify: Identify) -> list[BaseRoute]:
+def a2a_routes(service: Service, identify: Identify, limits: Limits) -> list[BaseRoute]:
     """Return the routes of the agent; everything but its public card needs a credential."""
     dispatcher = JsonRpcDispatcher(A2aHandler(service), context_builder=_Context())
 
@@ -86,7 +86,7 @@ def a2a_routes(service: Service, identify: Identify) -> list[BaseRoute]:
             return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error})
         return await dispatcher.handle_requests(request)
 
-    endpoint = Authenticated(request_response(answer), identify)
+    endpoint = Authenticated(request_response(answer), identify, limits)
 
     async def card(request: Request) -> JSONResponse:
         return JSONResponse(agent_card_to_dict(public_card(str(request.base_url))))

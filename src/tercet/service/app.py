@@ -11,19 +11,21 @@ from typing import Annotated, Any
 import orjson
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, StreamingResponse
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 
 from tercet import __version__
 from tercet.contracts.shape import as_list, as_object
 from tercet.service import errors
-from tercet.service.boundary import App, Boundary, Limits, Rate
+from tercet.service.boundary import App, Boundary, Limits, Places, Rate, Receive, Scope, Send, read_body
 from tercet.service.calls import call
 from tercet.service.errors import ServiceError, understand
 from tercet.service.identity import Authenticator, Caller, authenticate
 from tercet.service.methods import METHODS, Service
-from tercet.service.metrics import Counts, render
+from tercet.service.metrics import Counts, render, render_notifications
+from tercet.service.notifier import Notifier
 
 ACT_AS = "tercet-act-as"
 """The header that names the actor to act as, in development mode."""
@@ -38,13 +40,48 @@ class Http:
     service: Service
     authenticators: Sequence[Authenticator]
     rate: Rate
+    places: Places
     limits: Limits = field(default_factory=Limits)
     hosts: frozenset[str] | None = None
     counts: Counts = field(default_factory=Counts)
     routes: Sequence[BaseRoute] = ()
-    """Further paths: MCP and A2A."""
+    """Further paths: MCP, A2A and the console."""
+    home: str = ""
+    """Where browsers are sent that ask for `/`."""
+    notifier: Notifier | None = None
+    """What delivers notifications in this process, if anything does."""
     is_closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the service stops: streams end, and `/readyz` says so."""
+
+
+class ErrorBody(BaseModel):
+    """What is wrong, and what to do about it."""
+
+    code: str
+    message: str
+    remedy: str
+    problems: list[Any] = []
+
+
+class ErrorAnswer(BaseModel):
+    """The body of every response with an error."""
+
+    error: ErrorBody
+
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorAnswer, "description": meaning}
+    for status, meaning in {
+        401: "No valid credential was sent",
+        403: "The credential does not allow this",
+        404: "There is no such thing, or it belongs to another tenant",
+        409: "It cannot be done in this state",
+        421: "The service is not called by this name",
+        422: "A parameter is wrong",
+        429: "The credential makes too many calls",
+        503: "Too much at once",
+    }.items()
+}
 
 
 def build_app(http: Http) -> App:
@@ -56,6 +93,7 @@ def build_app(http: Http) -> App:
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
+        responses=_RESPONSES,
     )
     app.state.http = http
     _add_rpc(app, http)
@@ -64,7 +102,7 @@ def build_app(http: Http) -> App:
     _add_health(app, http)
     _add_errors(app)
     app.router.routes.extend(http.routes)
-    return Boundary(app, http.limits, http.hosts)
+    return Boundary(app, http.limits, http.hosts, http.places)
 
 
 async def identify(request: Request) -> Caller:
@@ -77,8 +115,19 @@ async def identify(request: Request) -> Caller:
         http.rate.take(f"unauthenticated:{request.client.host if request.client else ''}")
         raise
     http.rate.take(caller.credential)
+    http.places.take(request.scope, caller.tenant)
     name = request.headers.get(ACT_AS)
     return caller.acting_as(name) if name else caller
+
+
+async def _is_still_valid(request: Request) -> bool:
+    """Return whether the credential of a request that is still being answered counts: it may have ended meanwhile."""
+    http: Http = request.app.state.http
+    try:
+        await authenticate(request.headers.get("authorization", ""), http.authenticators)
+    except ServiceError:
+        return False
+    return True
 
 
 Who = Annotated[Caller, Depends(identify)]
@@ -121,30 +170,10 @@ def _add_errors(app: FastAPI) -> None:
 # --- JSON-RPC ---
 
 
-async def _read_body(request: Request, limits: Limits) -> bytes:
-    body = bytearray()
-    try:
-        async with asyncio.timeout(limits.body_s):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limits.body_bytes:
-                    raise ServiceError(
-                        f"the body has more than {limits.body_bytes:,} bytes",
-                        code="too_large",
-                        remedy="send less",
-                        status=413,
-                    )
-    except TimeoutError:
-        raise ServiceError(
-            "the body took too long to arrive", code="timeout", remedy="send it again", status=408
-        ) from None
-    return bytes(body)
-
-
 def _add_rpc(app: FastAPI, http: Http) -> None:
     @app.post("/rpc", include_in_schema=False)
     async def rpc(request: Request, caller: Who) -> Response:  # pyright: ignore[reportUnusedFunction]
-        body = await _read_body(request, http.limits)
+        body = await read_body(request, http.limits)
         try:
             sent: Any = orjson.loads(body)
         except orjson.JSONDecodeError as error:
@@ -155,6 +184,7 @@ def _add_rpc(app: FastAPI, http: Http) -> None:
             return Response(status_code=204) if answer is None else _json(answer)
         if not calls or len(calls) > MOST_CALLS:
             return _rpc_error(None, _malformed(f"a batch holds 1 to {MOST_CALLS} calls"))
+        http.rate.take(caller.credential, len(calls) - 1)  # the request itself was counted as one
         answers = [await _answer(http, caller, each) for each in calls]
         told = [answer for answer in answers if answer is not None]
         return _json(told) if told else Response(status_code=204)
@@ -285,18 +315,33 @@ def _add_progress(app: FastAPI, http: Http) -> None:
         seen = request.headers.get("last-event-id", "")
 
         async def events() -> AsyncIterator[bytes]:
-            streams[caller.tenant] += 1
-            try:
-                async for envelope in _until(runtime.watch(session_id), http.is_closing):
-                    if envelope is None:
-                        yield b": still here\n\n"
-                    elif envelope.progress_id != seen:
-                        data = envelope.model_dump_json().encode()
-                        yield b"event: progress\nid: %s\ndata: %s\n\n" % (envelope.progress_id.encode(), data)
-            finally:
-                streams[caller.tenant] -= 1
+            async for envelope in _until(runtime.watch(session_id), http.is_closing):
+                if not await _is_still_valid(request):
+                    return
+                if envelope is None:
+                    yield b": still here\n\n"
+                elif envelope.progress_id != seen:
+                    data = envelope.model_dump_json().encode()
+                    yield b"event: progress\nid: %s\ndata: %s\n\n" % (envelope.progress_id.encode(), data)
 
-        return StreamingResponse(events(), media_type="text/event-stream")
+        return _CountedStream(events(), streams, caller.tenant)
+
+
+class _CountedStream(StreamingResponse):
+    """A stream that is no longer counted once it has ended, also if its client went away before it began."""
+
+    def __init__(self, content: AsyncIterator[bytes], streams: Counter[str], tenant: str) -> None:
+        super().__init__(content, media_type="text/event-stream")
+        self._streams = streams
+        self._tenant = tenant
+        streams[tenant] += 1
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams[self._tenant] -= 1
 
 
 KEEP_ALIVE_S = 15.0
@@ -335,8 +380,12 @@ _END = object()
 
 def _add_health(app: FastAPI, http: Http) -> None:
     @app.get("/", include_in_schema=False)
-    async def root() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
-        return {"name": "tercet", "version": __version__, "rpc": "/rpc", "openapi": "/openapi.json"}
+    async def root(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        if http.home and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse(http.home, 303)
+        return JSONResponse(
+            {"name": "tercet", "version": __version__, "rpc": "/rpc", "openapi": "/openapi.json"}
+        )
 
     @app.get("/healthz", summary="Whether the process answers; needs no credential")
     async def healthz() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
@@ -355,6 +404,7 @@ def _add_health(app: FastAPI, http: Http) -> None:
     @app.get("/metrics", summary="Figures of this process for Prometheus; needs the scope operate")
     async def metrics(caller: Who) -> Response:  # pyright: ignore[reportUnusedFunction]
         caller.demand("operate")
-        return PlainTextResponse(
-            render(http.counts, http.service.worker), media_type="text/plain; version=0.0.4"
-        )
+        text = render(http.counts, http.service.worker)
+        if http.notifier is not None:
+            text += render_notifications(http.notifier.counts, await http.notifier.pending())
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from tercet.service.errors import ServiceError, shape
 from tercet.service.identity import Caller
@@ -42,6 +43,8 @@ class Limits:
     body_s: float = 10.0
     """How long a body may take to arrive."""
     requests_at_once: int = 1024
+    tenant_requests: int = 512
+    """How many of these may be of one tenant."""
     calls_per_second: float = 100.0
     """How many calls one credential may make on average."""
     burst: int = 200
@@ -59,15 +62,15 @@ class Rate:
         self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, who: str) -> None:
-        """Count a call; raises `ServiceError` if there were too many."""
+    def take(self, who: str, count: int = 1) -> None:
+        """Count calls; raises `ServiceError` if there were too many."""
         now, limits = self._clock(), self._limits
         left, since = self._buckets.pop(who, (float(limits.burst), now))
         left = min(limits.burst, left + (now - since) * limits.calls_per_second)
-        self._buckets[who] = (max(0.0, left - 1), now)
+        self._buckets[who] = (max(0.0, left - count), now)
         if len(self._buckets) > _MOST_CALLERS:
             self._buckets.popitem(last=False)
-        if left < 1:
+        if left < count:
             raise ServiceError(
                 f"this credential makes more than {limits.calls_per_second:g} calls a second",
                 code="rate_limited",
@@ -76,31 +79,99 @@ class Rate:
             )
 
 
+_HELD = "tercet.held"
+"""Where the scope of a request keeps the tenant whose place it has."""
+
+
+class Places:
+    """How many requests of each tenant are under way."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._held: Counter[str] = Counter()
+
+    def take(self, scope: Scope, tenant: str) -> None:
+        """Give a request one of its tenant's places; raises `ServiceError` if there is none left."""
+        if self._held[tenant] >= self._limits.tenant_requests:
+            raise ServiceError(
+                "too many requests of this tenant at once",
+                code="overloaded",
+                remedy="wait until some have ended",
+                status=503,
+            )
+        scope[_HELD].append(tenant)
+        self._held[tenant] += 1
+
+    def release(self, scope: Scope) -> None:
+        """Free the place of a request that has ended."""
+        for tenant in scope[_HELD]:
+            self._held[tenant] -= 1
+            if not self._held[tenant]:
+                del self._held[tenant]
+
+
+async def read_body(request: Request, limits: Limits) -> bytes:
+    """Return the body of a request; raises `ServiceError` if it is too large or takes too long."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.body_s):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limits.body_bytes:
+                    raise ServiceError(
+                        f"the body has more than {limits.body_bytes:,} bytes",
+                        code="too_large",
+                        remedy="send less",
+                        status=413,
+                    )
+    except TimeoutError:
+        raise ServiceError(
+            "the body took too long to arrive", code="timeout", remedy="send it again", status=408
+        ) from None
+    except ClientDisconnect:
+        raise ServiceError(
+            "the client went away before its body was here",
+            code="disconnected",
+            remedy="send it again",
+            status=400,
+        ) from None
+    return bytes(body)
+
+
 class Authenticated:
     """An application that is reached only with a credential, and finds its caller in `scope["state"]`."""
 
-    def __init__(self, app: App, identify: Identify) -> None:
+    def __init__(self, app: App, identify: Identify, limits: Limits) -> None:
         self._app = app
         self._identify = identify
+        self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request, once its whole body is here."""
+        request = Request(scope, receive)
         try:
-            caller = await self._identify(Request(scope, receive))
+            caller = await self._identify(request)
+            body = await read_body(request, self._limits)
         except ServiceError as error:
             await respond(send, error)
             return
         scope.setdefault("state", {})["caller"] = caller
-        await self._app(scope, receive, send)
+        parts = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def receive_again() -> MutableMapping[str, Any]:
+            return next(parts, None) or await receive()
+
+        await self._app(scope, receive_again, send)
 
 
 class Boundary:
     """The outermost layer of the service."""
 
-    def __init__(self, app: App, limits: Limits, hosts: frozenset[str] | None) -> None:
+    def __init__(self, app: App, limits: Limits, hosts: frozenset[str] | None, places: Places) -> None:
         """`hosts` are the names under which the service may be called, without ports; None allows every name."""
         self._app = app
         self._limits = limits
+        self._places = places
         self._hosts = hosts
         self._under_way = 0
 
@@ -122,6 +193,7 @@ class Boundary:
             await send(message)
 
         self._under_way += 1
+        scope[_HELD] = []
         try:
             self._check(scope)
             await self._app(scope, receive, send_with_headers)
@@ -129,6 +201,7 @@ class Boundary:
             await respond(send_with_headers, error)
         finally:
             self._under_way -= 1
+            self._places.release(scope)
 
     def _check(self, scope: Scope) -> None:
         if self._under_way > self._limits.requests_at_once:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,7 +14,11 @@ from pydantic import BaseModel
 from tercet.contracts.shape import as_object
 from tercet.contracts.values.canonical import canonical, hash_bytes
 from tercet.contracts.values.plain import storable
+from tercet.engine.leases import POLL_MS, TICK_MS, HeldLease, LeaseClient
+from tercet.engine.personal.sealing import reveal
 from tercet.engine.streams import audit
+from tercet.executor.clock import Clock
+from tercet.journal.errors import JournalBusy, JournalUnavailable, LeaseHeld, LeaseLost
 from tercet.service.errors import METHOD_NOT_FOUND, ServiceError, understand
 from tercet.service.identity import Caller
 from tercet.service.methods import METHODS, Method, Service
@@ -43,7 +49,7 @@ async def call(service: Service, caller: Caller, name: str, given: Any) -> dict[
         if method.is_mutating:
             await _audit(service, caller, name, given, refusal.code)
         raise refusal from error
-    return result
+    return await reveal(service.hub.journal, caller.tenant, result)
 
 
 async def _carry_out(
@@ -51,18 +57,64 @@ async def _carry_out(
 ) -> dict[str, Any]:
     caller.demand(method.scope)
     params = method.params.model_validate({} if given is None else given)
-    stream = _call_stream(caller, name, params)
-    hashed = hash_bytes(canonical(params.model_dump(mode="json"))) if stream else ""
-    if stream and (earlier := await audit.find_result(service.hub.journal, caller.tenant, stream, hashed)):
-        return orjson.loads(earlier)
-    async with asyncio.timeout(CALL_S):
+
+    async def make() -> dict[str, Any]:
         result = await method.call(service, caller, params)
-    if stream:
-        data = orjson.dumps(result, default=str)
-        await audit.keep_result(service.hub.journal, caller.tenant, stream, hashed, data)
-    if method.is_mutating:
-        await _audit(service, caller, name, given, "ok", subject=_subject(result))
-    return result
+        if method.is_mutating:
+            await _audit(service, caller, name, given, "ok", subject=_subject(result))
+        return result
+
+    async with asyncio.timeout(CALL_S):
+        stream = _call_stream(caller, name, params)
+        return await (_make_once(service, caller.tenant, stream, params, make) if stream else make())
+
+
+async def _make_once(
+    service: Service,
+    tenant: str,
+    stream: str,
+    params: BaseModel,
+    make: Callable[[], Awaitable[dict[str, Any]]],
+) -> dict[str, Any]:
+    """Return the kept result of a call; if there is none, make it, and keep its result.
+
+    The same call that is sent meanwhile waits, also in another process: the lease on the call's stream decides. A process
+    that dies before the result is kept leaves its lease to end, and the call is then made again.
+    """
+    journal, clock = service.hub.journal, service.hub.clock
+    hashed = hash_bytes(canonical(params.model_dump(mode="json")))
+    leases = LeaseClient(journal=journal, tenant=tenant, clock=clock)
+    lock = service.calls.setdefault((tenant, stream), asyncio.Lock())
+    async with lock:
+        while (earlier := await audit.find_result(journal, tenant, stream, hashed)) is None:
+            try:
+                held = await leases.acquire(stream)
+            except LeaseHeld as found:
+                await clock.sleep(min(POLL_MS, max(1, found.wait_ms)))
+                continue
+            renewing = asyncio.create_task(_renew(held, clock))
+            try:
+                # It may have been made between looking and acquiring the lease.
+                if (earlier := await audit.find_result(journal, tenant, stream, hashed)) is None:
+                    result = await make()
+                    data, epoch = orjson.dumps(result, default=str), held.lease.epoch
+                    await audit.keep_result(journal, tenant, stream, hashed, data, epoch=epoch)
+                    return result
+            finally:
+                renewing.cancel()
+                with suppress(LeaseLost):
+                    await journal.release(held.lease)
+        return orjson.loads(earlier)
+
+
+async def _renew(held: HeldLease, clock: Clock) -> None:
+    """Keep a lease until cancelled, or until another process has it."""
+    with suppress(LeaseLost):
+        while True:
+            await clock.sleep(TICK_MS)
+            if held.is_due:
+                with suppress(JournalBusy, JournalUnavailable):
+                    await held.renew()
 
 
 def _call_stream(caller: Caller, name: str, params: BaseModel) -> str:
@@ -72,7 +124,16 @@ def _call_stream(caller: Caller, name: str, params: BaseModel) -> str:
 
 
 def _subject(result: dict[str, Any]) -> str:
+    if (erased := as_object(result.get("erased"))) is not None:
+        return str(erased.get("key_id", ""))
     return str((as_object(result.get("session")) or {}).get("session_id", ""))
+
+
+def _is_personal(service: Service, name: str) -> bool:
+    """Return whether parameters may hold personal values: these could be guessed from their hash."""
+    return name == "eraseSubject" or any(
+        pack.personal.has_marks for packs in service.hub.packs.values() for pack in packs
+    )
 
 
 async def _audit(
@@ -88,7 +149,7 @@ async def _audit(
         credential=caller.credential,
         method=name,
         subject=storable(named[:512] or subject),
-        params=hash_bytes(msgspec.json.encode(given, order="sorted")),
+        params="" if _is_personal(service, name) else hash_bytes(msgspec.json.encode(given, order="sorted")),
         outcome=outcome,
         simulated_by=storable(actor.os_user or "") if actor.auth == "simulated" else "",
     )

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar
 
 import httpx2
+import msgspec
 from pydantic import ValidationError
 
 from tercet.contracts.errors import TercetError
@@ -18,7 +19,8 @@ from tercet.contracts.runs.record import DecisionRecord
 from tercet.contracts.runs.session import BackgroundSession, ProgressEnvelope
 from tercet.contracts.shape import Shape, as_object
 from tercet.contracts.verdict import Verdict, VerdictEnvelope
-from tercet.view.replay import ReplayReport
+from tercet.engine.lists import ListedSession, PendingGate
+from tercet.view.run import ReplayReport
 
 VARIABLE = "TERCET_API_KEY"
 """The variable of the environment that holds the key where none is given."""
@@ -53,6 +55,22 @@ class SessionView(Shape):
         return self.session.status
 
 
+class SessionPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of sessions, newest first."""
+
+    sessions: tuple[ListedSession, ...]
+    next_cursor: str | None = None
+    """The cursor of the next page; None on the last one."""
+
+
+class GatePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of open gates."""
+
+    gates: tuple[PendingGate, ...]
+    next_cursor: str | None = None
+    """The cursor of the next page; None on the last one."""
+
+
 class RemoteError(TercetError):
     """What a service refused, with its code and remedy; or that it could not be reached."""
 
@@ -65,9 +83,12 @@ ObjectT = TypeVar("ObjectT")
 RecordT = TypeVar("RecordT")
 ReplayT = TypeVar("ReplayT")
 VerdictT = TypeVar("VerdictT")
+SessionsT = TypeVar("SessionsT")
+GatesT = TypeVar("GatesT")
+GateT = TypeVar("GateT")
 
 
-class Api(ABC, Generic[SessionT, ObjectT, RecordT, ReplayT, VerdictT]):
+class Api(ABC, Generic[SessionT, ObjectT, RecordT, ReplayT, VerdictT, SessionsT, GatesT, GateT]):
     """The methods of a service. The type parameters are what they return: values, or awaitables of them."""
 
     @abstractmethod
@@ -110,17 +131,19 @@ class Api(ABC, Generic[SessionT, ObjectT, RecordT, ReplayT, VerdictT]):
 
     def sessions(
         self, *, status: str | None = None, cursor: str | None = None, limit: int | None = None
-    ) -> ObjectT:
+    ) -> SessionsT:
         """Return a page of sessions and its `next_cursor`, newest first."""
-        return self.call("listSessions", _present({"status": status, "cursor": cursor, "limit": limit}))
+        params = _present({"status": status, "cursor": cursor, "limit": limit})
+        return self._send("listSessions", params, lambda r: msgspec.convert(r, SessionPage))
 
-    def gates(self, *, cursor: str | None = None, limit: int | None = None) -> ObjectT:
+    def gates(self, *, cursor: str | None = None, limit: int | None = None) -> GatesT:
         """Return a page of open gates and its `next_cursor`."""
-        return self.call("listGates", _present({"cursor": cursor, "limit": limit}))
+        params = _present({"cursor": cursor, "limit": limit})
+        return self._send("listGates", params, lambda r: msgspec.convert(r, GatePage))
 
-    def gate(self, gate_id: str) -> ObjectT:
+    def gate(self, gate_id: str) -> GateT:
         """Return an open gate with everything that its approver is shown."""
-        return self.call("getGate", {"gate_id": gate_id})
+        return self._send("getGate", {"gate_id": gate_id}, lambda r: msgspec.convert(r["gate"], PendingGate))
 
     def approve(
         self, gate_id: str, *, digest: str | None = None, note: str = "", request_key: str | None = None
@@ -183,12 +206,25 @@ class Api(ABC, Generic[SessionT, ObjectT, RecordT, ReplayT, VerdictT]):
         return self._send("verifyPlan", params, lambda r: Verdict.model_validate(r["verdict"]))
 
 
-class Client(Api[SessionView, dict[str, Any], DecisionRecord, ReplayReport, Verdict]):
+class Client(
+    Api[
+        SessionView,
+        dict[str, Any],
+        DecisionRecord,
+        ReplayReport,
+        Verdict,
+        SessionPage,
+        GatePage,
+        PendingGate,
+    ]
+):
     """A synchronous client: `with Client("http://127.0.0.1:8700", key) as client`."""
 
-    def __init__(self, url: str, api_key: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
-        """`api_key` is the variable TERCET_API_KEY of the environment where none is given."""
-        self._http = httpx2.Client(base_url=url, headers=_headers(api_key), timeout=timeout_s)
+    def __init__(
+        self, url: str, api_key: str | None = None, *, act_as: str = "", timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """`api_key` is the variable TERCET_API_KEY of the environment where none is given; `act_as` is for `--dev`."""
+        self._http = httpx2.Client(base_url=url, headers=_headers(api_key, act_as), timeout=timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -231,6 +267,9 @@ class AsyncClient(
         Awaitable[DecisionRecord],
         Awaitable[ReplayReport],
         Awaitable[Verdict],
+        Awaitable[SessionPage],
+        Awaitable[GatePage],
+        Awaitable[PendingGate],
     ]
 ):
     """An asynchronous client: `async with AsyncClient("http://127.0.0.1:8700", key) as client`."""
@@ -240,12 +279,13 @@ class AsyncClient(
         url: str,
         api_key: str | None = None,
         *,
+        act_as: str = "",
         timeout_s: float = TIMEOUT_S,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        """`api_key` is the variable TERCET_API_KEY of the environment where none is given."""
+        """`api_key` is the variable TERCET_API_KEY of the environment where none is given; `act_as` is for `--dev`."""
         self._http = httpx2.AsyncClient(
-            base_url=url, headers=_headers(api_key), timeout=timeout_s, transport=transport
+            base_url=url, headers=_headers(api_key, act_as), timeout=timeout_s, transport=transport
         )
 
     async def __aenter__(self) -> Self:
@@ -287,9 +327,10 @@ def _present(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
 
 
-def _headers(api_key: str | None) -> dict[str, str]:
+def _headers(api_key: str | None, act_as: str) -> dict[str, str]:
     key = os.environ.get(VARIABLE, "") if api_key is None else api_key
-    return {"authorization": f"Bearer {key}"} if key else {}
+    fields = {"authorization": f"Bearer {key}" if key else "", "tercet-act-as": act_as}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _payload(method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -303,7 +344,7 @@ def _read(response: httpx2.Response, read: Callable[[dict[str, Any]], ResultT]) 
         raise _refusal(response)
     try:
         return read(result)
-    except (ValidationError, KeyError) as error:
+    except (ValidationError, msgspec.ValidationError, KeyError) as error:
         raise RemoteError(
             "the service answered in a shape that this version does not know",
             code="answer_unreadable",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tercet.contracts.request import SIMULATED, Actor
-from tercet.engine.streams.api_keys import PREFIX, ApiKeys, Scope
+from tercet.engine.streams.api_keys import PREFIX, ApiKey, ApiKeys, Scope
 from tercet.service.errors import ServiceError
 
 
@@ -78,8 +78,14 @@ class KeyAuthenticator:
         if not token.startswith(PREFIX):
             return None
         key = await self._keys.find(token, self._now_ms())
-        if key is None:
-            return None
+        return None if key is None else self._caller(key)
+
+    async def find_caller(self, key_id: str) -> Caller | None:
+        """Return who a key speaks for that was verified before; None once it was revoked or has expired."""
+        key = next((each for each in await self._keys.list() if each.id == key_id), None)
+        return self._caller(key) if key is not None and self._keys.is_valid(key, self._now_ms()) else None
+
+    def _caller(self, key: ApiKey) -> Caller:
         actor = Actor(id=key.actor, roles=key.roles, auth="api_key")
         is_local = key.id == self._local_id
         return Caller(

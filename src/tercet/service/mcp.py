@@ -17,7 +17,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool
 
 from tercet import __version__
-from tercet.service.boundary import App, Authenticated, Identify
+from tercet.service.boundary import App, Authenticated, Identify, Limits
 from tercet.service.calls import call
 from tercet.service.errors import ServiceError, shape
 from tercet.service.identity import Caller
@@ -35,7 +35,7 @@ TOOLS = {
 
 
 @asynccontextmanager
-async def open_mcp(service: Service, identify: Identify) -> AsyncGenerator[App]:
+async def open_mcp(service: Service, identify: Identify, limits: Limits) -> AsyncGenerator[App]:
     """The application behind /mcp."""
     server: Server[Any] = Server(
         "tercet",
@@ -53,7 +53,7 @@ async def open_mcp(service: Service, identify: Identify) -> AsyncGenerator[App]:
     )
 
     async with manager.run():
-        yield Authenticated(manager.handle_request, identify)
+        yield Authenticated(manager.handle_request, identify, limits)
 
 
 async def _list_tools(_: Any, __: Any) -> ListToolsResult:

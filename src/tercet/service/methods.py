@@ -9,44 +9,64 @@ import asyncio
 import base64
 import tempfile
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
-from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.request import SIMULATED, Actor, Request, RequestRuntime
-from tercet.contracts.runs.session import SessionStatus
-from tercet.contracts.shape import Authored
-from tercet.contracts.values.plain import PlainObject
+from tercet.contracts.errors import UsageError
+from tercet.contracts.request import SIMULATED, Actor
+from tercet.contracts.values.plain import storable
 from tercet.core import events as e
-from tercet.engine.lists import ListedSession
-from tercet.engine.models.planners import PlannerName
+from tercet.core.messages import session_of
+from tercet.engine.lists import GateCursor, ListedSession, PendingGate, each_gate
+from tercet.engine.personal.erasure import erase
 from tercet.engine.result import RunResult
 from tercet.engine.session_reader import list_rows, load_history
 from tercet.engine.streams.api_keys import Scope
 from tercet.engine.streams.audit import read_audit
-from tercet.engine.streams.stops import EmergencyStops, StopKind
-from tercet.replay.agents import Agents
+from tercet.engine.streams.recent_calls import recent_calls
+from tercet.engine.streams.stops import EmergencyStops
+from tercet.journal.protocol import SessionFilter
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.recording import load_run
 from tercet.replay.replay import replay_recording
-from tercet.replay.rules import RuleSource
+from tercet.replay.rules import Agents, RuleSource
 from tercet.runtime import Runtime
 from tercet.runtime.runs import LONG_MS
 from tercet.service import views
-from tercet.service.errors import ServiceError
+from tercet.service.errors import ServiceError, not_found
 from tercet.service.hub import Hub, pack_name
 from tercet.service.identity import Caller
-from tercet.service.worker import Worker
+from tercet.service.journal_reads import ReadJournal, read_journal
+from tercet.service.params import (
+    ApproveGate,
+    DecideEscalation,
+    EraseSubject,
+    ExtendBudget,
+    GateAnswer,
+    GateRef,
+    InvokeAgent,
+    ListAudit,
+    ListSessions,
+    ModifyGate,
+    Nothing,
+    Page,
+    SessionCommand,
+    SessionRef,
+    SettleOutcome,
+    SettleRollback,
+    StopRef,
+    VerifyPlan,
+)
+from tercet.service.worker import Carrier
 
-MOST_WAIT_MS = 30_000
-"""How long a call may wait for a run."""
 MOST_BUNDLE = 20_000_000
 """How large a bundle may be that is sent in an answer."""
-_POLL_S = 0.05
+_FIRST_POLL_S, _MOST_POLL_S = 0.005, 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,137 +74,22 @@ class Service:
     """What the methods work with."""
 
     hub: Hub
-    worker: Worker
+    worker: Carrier
     is_dev: bool = False
+    calls: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(
+        default_factory=WeakValueDictionary[tuple[str, str], asyncio.Lock]
+    )
+    """The calls with a request key that this process makes, by tenant and stream: one at a time each."""
 
     def now(self) -> int:
         """Return the wall time."""
         return self.hub.clock.now()
 
 
-# --- parameters ---
-
-
-class Params(Authored):
-    """The parameters of a method: an unknown one is an error."""
-
-
-class Mutation(Params):
-    """The parameters of a method that changes something."""
-
-    request_key: str | None = Field(default=None, min_length=1, max_length=200)
-    """Sent again with the same key, the call returns what it returned first."""
-    note: str = Field(default="", max_length=2_000)
-
-
-class InvokeAgent(Params):
-    """A request for a run. Its owner is the caller."""
-
-    request: Request
-    pack: str | None = None
-    plan: PlainObject | None = None
-    planner: PlannerName | None = None
-    mode: Literal["inline", "stream", "batch", "long_running"] = "inline"
-    """`inline` waits until the run is over or waits for a person; the others return when it is recorded."""
-    runtime: RequestRuntime | None = None
-    safety_mode: ApprovalMode | None = None
-    shadow: bool = False
-    wait_ms: int = Field(default=10_000, ge=0, le=MOST_WAIT_MS)
-
-
-class Page(Params):
-    """A page of a list."""
-
-    cursor: str | None = Field(default=None, max_length=512)
-    limit: int = Field(default=50, ge=1, le=200)
-
-
-class ListSessions(Page):
-    """Which sessions to list."""
-
-    status: SessionStatus | None = None
-
-
-class SessionRef(Params):
-    """A session by its id."""
-
-    session_id: str = Field(min_length=1, max_length=512)
-
-
-class SessionCommand(Mutation):
-    """A session by its id, and why it is changed."""
-
-    session_id: str = Field(min_length=1, max_length=512)
-
-
-class GateRef(Params):
-    """A gate by its id."""
-
-    gate_id: str = Field(min_length=1, max_length=512)
-
-
-class GateAnswer(Mutation):
-    """A gate by its id, and why it is answered so."""
-
-    gate_id: str = Field(min_length=1, max_length=512)
-
-
-class ApproveGate(GateAnswer):
-    """An approval, bound to the digest of the call that was looked at."""
-
-    digest: str | None = Field(default=None, min_length=1, max_length=200)
-    """Absent, the approval is bound to the call that the gate shows now."""
-
-
-class ModifyGate(GateAnswer):
-    """Changes to a call, by parameter name or JSON Pointer; without them, a note to the planner."""
-
-    changes: PlainObject | None = None
-
-
-class SettleOutcome(GateAnswer):
-    """Whether a call of unknown outcome happened, and what it returned."""
-
-    happened: bool
-    value: Any = None
-
-
-class DecideEscalation(GateAnswer):
-    """How an escalated run goes on, or whether the effects of a failed one are compensated."""
-
-    decision: Literal["extend", "replan", "accept_partial", "abandon", "compensate", "keep"]
-    value: Any = None
-
-
-class ExtendBudget(SessionCommand):
-    """By how much each dimension is extended."""
-
-    more: dict[str, int]
-
-
-class StopRef(Mutation):
-    """What is stopped: a tool, a pack, or the whole tenant (then `name` may be left out)."""
-
-    kind: StopKind
-    name: str = Field(default="", max_length=512)
-
-
-class VerifyPlan(Params):
-    """A plan, and the request that it is for."""
-
-    plan: PlainObject
-    request: Request | None = None
-    pack: str | None = None
-
-
-class Nothing(Params):
-    """No parameters."""
-
-
 # --- runs and sessions ---
 
 
-def _actor(caller: Caller, runtime: Runtime) -> Actor:
+def actor_for(caller: Caller, runtime: Runtime) -> Actor:
     """Return who calls; a simulated actor must be one of the pack's."""
     actor = caller.actor
     if actor.auth != SIMULATED:
@@ -229,7 +134,7 @@ async def invoke_agent(service: Service, caller: Caller, params: InvokeAgent) ->
         params.request,
         plan=params.plan,
         planner=params.planner,
-        actor=_actor(caller, runtime),
+        actor=actor_for(caller, runtime),
         safety_mode=params.safety_mode,
         ttl_ms=ttl_ms,
         shadow=params.shadow,
@@ -244,13 +149,15 @@ async def invoke_agent(service: Service, caller: Caller, params: InvokeAgent) ->
 
 async def _settled(service: Service, runtime: Runtime, session: str, wait_ms: int) -> None:
     """Wait until a session is over, waits for a person or is paused, but no longer than asked for."""
+    pause = _FIRST_POLL_S
     try:
         async with asyncio.timeout(wait_ms / 1000):
             while True:
                 row = await runtime.journal.session(runtime.tenant, session)
                 if row is None or (row.status != "in_progress" and not service.worker.is_carrying(row)):
                     return
-                await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _MOST_POLL_S)
     except TimeoutError:
         return  # the caller sees how far it is
 
@@ -265,14 +172,30 @@ async def list_sessions(service: Service, caller: Caller, params: ListSessions) 
     """Return a page of the tenant's sessions, newest first."""
     if params.cursor is not None:
         await service.hub.find_row(caller.tenant, params.cursor)
+    where = SessionFilter(
+        status=params.status,
+        intents=_intents(service, params),
+        owner=None if params.owner is None else storable(params.owner),
+        text=None if params.text is None else storable(params.text),
+    )
     rows = await service.hub.journal.sessions(
-        caller.tenant, status=params.status, limit=params.limit + 1, before=params.cursor
+        caller.tenant, limit=params.limit + 1, before=params.cursor, where=where
     )
     page = rows[: params.limit]
     return {
         "sessions": [views.listed_session(ListedSession.of(row)) for row in page],
         "next_cursor": page[-1].session_id if len(rows) > len(page) else None,
     }
+
+
+def _intents(service: Service, params: ListSessions) -> tuple[str, ...] | None:
+    """Return the intents that a list is limited to; None for all."""
+    if params.risk is None:
+        return None if params.intent is None else (storable(params.intent),)
+    packs = (versions[0] for versions in service.hub.packs.values())
+    specs = [each for pack in packs for each in pack.decisions if each.risk_tier is params.risk]
+    risky = {name for each in specs for name in (each.id, *each.intents)}
+    return tuple(sorted(risky if params.intent is None else risky & {params.intent}))
 
 
 async def _steered(
@@ -283,7 +206,7 @@ async def _steered(
 ) -> dict[str, Any]:
     """Do something to a session: its owner may, and so may operators."""
     runtime = await service.hub.of_session(caller.tenant, session)
-    actor = _actor(caller, runtime)
+    actor = actor_for(caller, runtime)
     state = await runtime.state(session)
     if state.start.actor["id"] != actor.id:
         caller.demand("operate")
@@ -337,16 +260,23 @@ async def migrate_session(service: Service, caller: Caller, params: SessionComma
 
 
 async def list_gates(service: Service, caller: Caller, params: Page) -> dict[str, Any]:
-    """Return the open gates of the tenant; the cursor is the last gate of the page before."""
-    runtime = await service.hub.runtime(caller.tenant, next(iter(service.hub.packs)))
-    found = [gate for gate in await runtime.gates(limit=10_000) if gate.owner]
-    names = [gate.id for gate in found]
-    start = names.index(params.cursor) + 1 if params.cursor in names else 0
-    page = found[start : start + params.limit]
-    return {
-        "gates": [views.gate_view(gate) for gate in page],
-        "next_cursor": page[-1].id if len(found) > start + len(page) else None,
-    }
+    """Return a page of the open gates of the tenant; only its own sessions are read."""
+    journal, after = service.hub.journal, None
+    if params.cursor is not None:
+        try:
+            after = GateCursor.parse(params.cursor)
+            await service.hub.find_row(caller.tenant, session_of(after.gate))
+        except (UsageError, ServiceError):
+            raise not_found("place in the list", params.cursor) from None
+    page: list[dict[str, Any]] = []
+    last = None
+    async for place, state, gate in each_gate(journal, caller.tenant, after):
+        if len(page) == params.limit:
+            return {"gates": page, "next_cursor": str(last)}
+        recent = await recent_calls(journal, caller.tenant, str(state.start.session), gate, service.now())
+        page.append(views.gate_view(PendingGate.of(state, gate, recent)))
+        last = place
+    return {"gates": page, "next_cursor": None}
 
 
 async def get_gate(service: Service, caller: Caller, params: GateRef) -> dict[str, Any]:
@@ -359,7 +289,7 @@ async def _answered(
     service: Service, caller: Caller, gate: str, act: Callable[[Runtime, Actor], Awaitable[RunResult]]
 ) -> dict[str, Any]:
     runtime = await service.hub.of_gate(caller.tenant, gate)
-    return await _moved(service, runtime, await act(runtime, _actor(caller, runtime)))
+    return await _moved(service, runtime, await act(runtime, actor_for(caller, runtime)))
 
 
 async def approve_gate(service: Service, caller: Caller, params: ApproveGate) -> dict[str, Any]:
@@ -409,6 +339,14 @@ async def decide_escalation(service: Service, caller: Caller, params: DecideEsca
     )
 
 
+async def settle_rollback(service: Service, caller: Caller, params: SettleRollback) -> dict[str, Any]:
+    """Record that a person has dealt with an effect that a run without success could not compensate."""
+    runtime = await service.hub.of_session(caller.tenant, params.session_id)
+    actor = actor_for(caller, runtime)
+    settled = await runtime.settle_rollback(params.session_id, params.step, actor=actor, note=params.note)
+    return {"rollback": settled.model_dump(mode="json")}
+
+
 # --- emergency stops ---
 
 
@@ -427,7 +365,7 @@ async def emergency_stop(service: Service, caller: Caller, params: StopRef) -> d
         raise ServiceError(
             f"a stop of a {params.kind} needs its name", code="usage", remedy="send name", status=409
         )
-    actor = _actor(caller, runtime)
+    actor = actor_for(caller, runtime)
     return {"stop": views.stop_view(await runtime.halt(params.kind, name, actor=actor, note=params.note))}
 
 
@@ -435,7 +373,7 @@ async def lift_stop(service: Service, caller: Caller, params: StopRef) -> dict[s
     """End an emergency stop, and resume the sessions that stops have paused."""
     runtime = await service.hub.runtime(caller.tenant, next(iter(service.hub.packs)))
     name = params.name or (caller.tenant if params.kind == "tenant" else "")
-    actor = _actor(caller, runtime)
+    actor = actor_for(caller, runtime)
     stop = await runtime.lift(params.kind, name, actor=actor, note=params.note)
     return {"stop": views.stop_view(stop), "resumed": await _resume_stopped(service, caller.tenant)}
 
@@ -503,17 +441,35 @@ async def verify_plan(service: Service, caller: Caller, params: VerifyPlan) -> d
     return {"verdict": verdict.model_dump(mode="json")}
 
 
-class ListAudit(Params):
-    """A page of the audit log, oldest first."""
+async def read_stored(service: Service, caller: Caller, params: ReadJournal) -> dict[str, Any]:
+    """Return events, checkpoints, blobs and rows of the tenant's sessions as they are stored, bytes in base64."""
+    return {"found": await read_journal(service.hub.journal, caller.tenant, params)}
 
-    after: int = Field(default=0, ge=0)
-    limit: int = Field(default=100, ge=1, le=1000)
+
+async def get_caller(service: Service, caller: Caller, _: Nothing) -> dict[str, Any]:
+    """Return who the credential speaks for: tenant, actor and scopes."""
+    del service
+    actor = caller.actor.model_dump(mode="json", include={"id", "roles", "auth"})
+    return {"tenant": caller.tenant, "actor": actor, "scopes": sorted(caller.scopes)}
 
 
 async def list_audit(service: Service, caller: Caller, params: ListAudit) -> dict[str, Any]:
     """Return entries of the tenant's audit log."""
     found = await read_audit(service.hub.journal, caller.tenant, after=params.after, limit=params.limit)
     return {"entries": [views.audit_view(position, entry) for position, entry in found]}
+
+
+async def erase_subject(service: Service, caller: Caller, params: EraseSubject) -> dict[str, Any]:
+    """Erase the personal values of a subject by destroying its key. This cannot be undone."""
+    erased = await erase(
+        service.hub.journal,
+        caller.tenant,
+        params.subject,
+        owner=caller.actor.id,
+        now_ms=service.now(),
+        is_forced=params.force,
+    )
+    return {"erased": msgspec.to_builtins(erased)}
 
 
 # --- the table ---
@@ -546,6 +502,7 @@ METHODS: dict[str, Method] = {
     "withdrawApproval": Method(GateAnswer, withdraw_approval, "answer", is_mutating=True),
     "settleOutcome": Method(SettleOutcome, settle_outcome, "answer", is_mutating=True),
     "decideEscalation": Method(DecideEscalation, decide_escalation, "answer", is_mutating=True),
+    "settleRollback": Method(SettleRollback, settle_rollback, "answer", is_mutating=True),
     "listStops": Method(Nothing, list_stops, "read"),
     "emergencyStop": Method(StopRef, emergency_stop, "operate", is_mutating=True),
     "liftStop": Method(StopRef, lift_stop, "operate", is_mutating=True),
@@ -553,5 +510,8 @@ METHODS: dict[str, Method] = {
     "replayRun": Method(SessionRef, replay_run, "read"),
     "exportRun": Method(SessionRef, export_bundle, "read"),
     "verifyPlan": Method(VerifyPlan, verify_plan, "read"),
+    "readJournal": Method(ReadJournal, read_stored, "read"),
+    "getCaller": Method(Nothing, get_caller, "read"),
+    "eraseSubject": Method(EraseSubject, erase_subject, "operate", is_mutating=True),
     "listAudit": Method(ListAudit, list_audit, "operate"),
 }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tercet.service.worker import Worker
+from tercet.service.worker import Carrier
 
 
 @dataclass(kw_only=True)
@@ -17,7 +18,7 @@ class Counts:
     unauthenticated: int = 0
 
 
-def render(counts: Counts, worker: Worker) -> str:
+def render(counts: Counts, worker: Carrier) -> str:
     """Return the figures as text. Methods and outcomes are names of our own, so nothing has to be escaped."""
     lines = ["# TYPE tercet_calls_total counter"]
     lines += [
@@ -32,4 +33,15 @@ def render(counts: Counts, worker: Worker) -> str:
     )
     for name, kind, value in figures:
         lines += [f"# TYPE {name} {kind}", f"{name} {value}"]
+    return "\n".join(lines) + "\n"
+
+
+def render_notifications(counts: Mapping[str, int], pending: int) -> str:
+    """Return the figures about notifications; outcomes are names of our own."""
+    lines = ["# TYPE tercet_notifications_total counter"]
+    lines += [
+        f'tercet_notifications_total{{outcome="{outcome}"}} {counts.get(outcome, 0)}'
+        for outcome in ("delivered", "retried", "failed", "dropped")
+    ]
+    lines += ["# TYPE tercet_notifications_pending gauge", f"tercet_notifications_pending {pending}"]
     return "\n".join(lines) + "\n"

@@ -7,12 +7,14 @@ issuer's discovery document, kept for a while, and fetched again when a token na
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote_plus, urlsplit
 
 import httpx2
 from joserfc import errors as jose
@@ -33,6 +35,8 @@ REFETCH_MS = 10_000
 MAX_TOKEN = 16_384
 MAX_DOCUMENT = 1_000_000
 TIMEOUT_S = 5.0
+_WRONG_DOCUMENT = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a document of another shape than expected raises."""
 
 
 class TokenError(ServiceError):
@@ -69,6 +73,10 @@ class OidcSettings:
     tenant: str = "default"
     """The tenant of tokens where no claim names it."""
     leeway_s: int = 60
+    client_id: str = ""
+    """The name under which the issuer knows the console; empty if people do not log in there with the issuer."""
+    client_secret: str = field(default="", repr=False)
+    """The console's secret at the issuer; empty for a public client, which PKCE alone protects."""
 
     def __post_init__(self) -> None:
         demand_secure(self.issuer)
@@ -78,6 +86,14 @@ class OidcSettings:
                 code="audience_missing",
                 remedy="name the audience that your issuer puts into tokens for this service: --oidc-audience",
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoints:
+    """The addresses of an issuer that a login in a browser uses."""
+
+    authorize: str
+    token: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +127,11 @@ class TokenVerifier:
         """Close the connections to the issuer."""
         await self._client.aclose()
 
-    async def verify(self, token: str) -> TokenIdentity:
-        """Return who a token speaks for; raises `TokenError`, or `IssuerError` where its keys cannot be had."""
+    async def verify(self, token: str, *, nonce: str | None = None) -> TokenIdentity:
+        """Return who a token speaks for; raises `TokenError`, or `IssuerError` where its keys cannot be had.
+
+        With a nonce, only the token that was made for the login with this nonce is accepted.
+        """
         if len(token) > MAX_TOKEN:
             raise TokenError(f"the token is longer than {MAX_TOKEN:,} characters")
         key_id = self._key_id(token)
@@ -124,7 +143,43 @@ class TokenVerifier:
             raise TokenError("the token has expired") from None
         except (jose.JoseError, ValueError, TypeError, RecursionError) as error:
             raise TokenError(f"the token was refused: {_reason(error)}") from None
+        if nonce is not None and not hmac.compare_digest(
+            str(decoded.claims.get("nonce", "")).encode(), nonce.encode()
+        ):
+            raise TokenError("the token belongs to another login")
         return self._identity(decoded.claims)
+
+    async def endpoints(self) -> Endpoints:
+        """Return where people log in at the issuer, and where the console exchanges its code; raises `IssuerError`."""
+        try:
+            found = await self._discover()
+            made = Endpoints(
+                authorize=str(found["authorization_endpoint"]), token=str(found["token_endpoint"])
+            )
+            demand_secure(made.authorize)
+            demand_secure(made.token)
+        except (httpx2.HTTPError, ValueError, KeyError, TypeError, UsageError) as error:
+            raise IssuerError(self._settings.issuer, type(error).__name__) from None
+        return made
+
+    async def exchange(self, endpoint: str, form: Mapping[str, str]) -> str:
+        """Return the id token for an authorization code; raises `TokenError` if the issuer refuses it."""
+        settings = self._settings
+        basic = b64encode(
+            f"{quote_plus(settings.client_id)}:{quote_plus(settings.client_secret)}".encode()
+        ).decode()
+        headers = {"authorization": f"Basic {basic}"} if settings.client_secret else {}
+        try:
+            response = await self._client.post(endpoint, data=dict(form), headers=headers)
+        except httpx2.HTTPError as error:
+            raise IssuerError(settings.issuer, type(error).__name__) from None
+        try:
+            answer = json.loads(response.content[:MAX_DOCUMENT])
+            return str(answer["id_token"])
+        except (ValueError, KeyError, TypeError):
+            raise TokenError(
+                f"the issuer gave no id token (HTTP status {response.status_code})", remedy="log in again"
+            ) from None
 
     def _key_id(self, token: str) -> str:
         try:
@@ -151,7 +206,9 @@ class TokenVerifier:
     def _identity(self, claims: Mapping[str, Any]) -> TokenIdentity:
         claimed: Any = claims.get(self._settings.roles_claim, [])
         roles: list[Any] = claimed.split() if isinstance(claimed, str) else claimed
-        if not isinstance(claimed, str | list) or not all(isinstance(role, str) for role in roles):
+        if not isinstance(claimed, str | list) or not all(
+            isinstance(role, str) and is_name(role) for role in roles
+        ):
             raise TokenError(f"the claim {self._settings.roles_claim!r} of the token is not a list of roles")
         tenant: Any = self._settings.tenant
         if self._settings.tenant_claim:
@@ -164,31 +221,44 @@ class TokenVerifier:
 
     async def _key_set(self, key_id: str) -> KeySet:
         """Return the issuer's keys, fetched again if they are old or do not contain this key."""
+        if self._keys is not None and self._is_known(key_id):
+            return self._keys  # also while a token with an invented key id makes us ask a slow issuer
         async with self._lock:
             now = self._now_ms()
-            known = self._keys is not None and (not key_id or any(key.kid == key_id for key in self._keys))
-            is_fresh = now - self._fetched_at < KEYS_FOR_MS
-            if not (known and is_fresh) and now - self._tried_at >= REFETCH_MS:
+            if not self._is_known(key_id) and now - self._tried_at >= REFETCH_MS:
                 self._tried_at = now
                 try:
                     self._keys = await self._fetch_keys()
                     self._fetched_at = now
-                except (httpx2.HTTPError, jose.JoseError, ValueError, KeyError, TypeError) as error:
+                except (httpx2.HTTPError, jose.JoseError, UsageError, *_WRONG_DOCUMENT) as error:
                     if self._keys is None:
                         raise IssuerError(self._settings.issuer, type(error).__name__) from None
             if self._keys is None:
                 raise IssuerError(self._settings.issuer, "")
             return self._keys
 
+    def _is_known(self, key_id: str) -> bool:
+        """Whether a key is in the key set, and the key set is fresh."""
+        is_fresh = self._now_ms() - self._fetched_at < KEYS_FOR_MS
+        return (
+            is_fresh
+            and self._keys is not None
+            and (not key_id or any(key.kid == key_id for key in self._keys))
+        )
+
     async def _fetch_keys(self) -> KeySet:
-        found = await self._fetch(f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration")
-        if found["issuer"] != self._settings.issuer:
-            raise ValueError("the discovery document names another issuer")
+        found = await self._discover()
         address = str(found["jwks_uri"])
         demand_secure(address)
         keys = await self._fetch(address)
         public = [key for key in keys["keys"] if key.get("kty") != "oct" and key.get("use", "sig") == "sig"]
         return KeySet.import_key_set({"keys": public})
+
+    async def _discover(self) -> dict[str, Any]:
+        found = await self._fetch(f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration")
+        if found["issuer"] != self._settings.issuer:
+            raise ValueError("the discovery document names another issuer")
+        return found
 
     async def _fetch(self, address: str) -> dict[str, Any]:
         response = await self._client.get(address)
@@ -212,16 +282,20 @@ class OidcAuthenticator:
         """Return who a token speaks for; None for what is not a JWT."""
         if token.count(".") != 2:
             return None
-        found = await self._verifier.verify(token)
-        scopes: set[Scope] = {"read", "run", "answer"}
-        if self._operator_role and self._operator_role in found.roles:
-            scopes.add("operate")
-        return Caller(
-            tenant=found.tenant,
-            actor=Actor(id=found.subject, roles=found.roles, auth="oidc"),
-            scopes=frozenset(scopes),
-            credential=f"oidc:{found.subject}",
-        )
+        return caller_of(await self._verifier.verify(token), self._operator_role)
+
+
+def caller_of(found: TokenIdentity, operator_role: str) -> Caller:
+    """Return the caller that a verified token speaks for."""
+    scopes: set[Scope] = {"read", "run", "answer"}
+    if operator_role and operator_role in found.roles:
+        scopes.add("operate")
+    return Caller(
+        tenant=found.tenant,
+        actor=Actor(id=found.subject, roles=found.roles, auth="oidc"),
+        scopes=frozenset(scopes),
+        credential=f"oidc:{found.subject}",
+    )
 
 
 @asynccontextmanager

@@ -8,36 +8,45 @@ import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import uvicorn
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
 from tercet.engine.streams.api_keys import SCOPES, ApiKeys, NewKey, make_key
+from tercet.engine.watchdog import WATCHDOG_MS
 from tercet.evidence.store import EvidenceStore
+from tercet.executor.clock import Clock
 from tercet.journal.protocol import Journal
 from tercet.packs import Pack
 from tercet.runtime import RuntimeOptions
 from tercet.service.a2a import a2a_routes
 from tercet.service.app import Http, build_app, identify
-from tercet.service.boundary import App, Limits, Rate
+from tercet.service.boundary import App, Limits, Places, Rate
+from tercet.service.connection import Connection
 from tercet.service.hub import Hub
 from tercet.service.identity import Authenticator, KeyAuthenticator
 from tercet.service.mcp import open_mcp
 from tercet.service.methods import Service
+from tercet.service.notifier import Notifier
 from tercet.service.oidc import OidcSettings, open_oidc
-from tercet.service.worker import AT_ONCE, Worker
+from tercet.service.targets import NotificationSettings, load_settings
+from tercet.service.worker import AT_ONCE, Carrier, Worker
 
 __all__ = (
     "Hub",
     "OidcSettings",
     "Running",
     "ServeSettings",
+    "Site",
     "Worker",
     "listen",
+    "load_settings",
     "open_service",
+    "running_notifier",
     "running_worker",
     "serve_until_stopped",
 )
@@ -61,6 +70,10 @@ class ServeSettings:
     local: Actor | None = None
     """Who starts it: a service on loopback prints a key for them."""
     tenant: str = "default"
+    notifications: NotificationSettings | None = None
+    """Where notifications go; None if this process sends none."""
+    public_url: str = ""
+    """The address under which people reach the service, for links."""
     oidc: OidcSettings | None = None
     """The issuer whose bearer tokens are accepted beside API keys."""
 
@@ -71,10 +84,21 @@ class Running:
 
     app: App
     http: Http
-    worker: Worker
+    worker: Carrier
     keys: ApiKeys
     local_key: str
     """A key for the person who started it, valid as long as this process; empty where none is made."""
+
+
+class Site(Protocol):
+    """Pages for browsers beside the API."""
+
+    home: str
+    """The path of the first page."""
+
+    def routes(self, http: Http) -> Sequence[BaseRoute]:
+        """Return the paths of all pages, which take what they need of the service from `http`."""
+        ...
 
 
 def is_loopback(host: str) -> bool:
@@ -111,9 +135,13 @@ async def open_service(
     options: RuntimeOptions | None = None,
     folders: dict[str, str] | None = None,
     evidence: EvidenceStore | None = None,
+    site: Site | None = None,
+    carrier: Carrier | None = None,
 ) -> AsyncGenerator[Running]:
-    """Open everything but the socket: the runtimes, the worker and the application."""
-    hub = Hub(packs, journal, options=options, folders=folders, evidence=evidence)
+    """Open everything but the socket: the runtimes, the worker, the application, and the pages for browsers if there are any.
+    With a `carrier`, sessions are carried on elsewhere, and no tool is called here."""
+    watchdog_ms = WATCHDOG_MS if carrier is None else None
+    hub = Hub(packs, journal, options=options, folders=folders, evidence=evidence, watchdog_ms=watchdog_ms)
     keys = ApiKeys(journal)
     now = hub.clock.now
     valid = [key for key in await keys.list() if keys.is_valid(key, now())]
@@ -124,23 +152,28 @@ async def open_service(
         key, local_key = make_key(NewKey(tenant=settings.tenant, actor=name, by=name, scopes=SCOPES), now())
         keys.add(key)
         local_id = key.id
-    worker = Worker(hub, at_once=settings.at_once)
+    worker = Worker(hub, at_once=settings.at_once) if carrier is None else carrier
     own = KeyAuthenticator(keys, now, local=settings.local, local_id=local_id, is_dev=settings.is_dev)
     tenants = {settings.tenant, *(key.tenant for key in valid)}
     service = Service(hub=hub, worker=worker, is_dev=settings.is_dev)
     async with (
         open_authenticators(settings, now) as others,
-        open_mcp(service, identify) as mcp,
+        open_mcp(service, identify, settings.limits) as mcp,
         running_worker(hub, worker, tenants),
+        running_notifier(journal, settings.notifications, settings.public_url, hub.clock) as notifier,
     ):
         http = Http(
             service=service,
             authenticators=(own, *others),
             rate=Rate(settings.limits),
+            places=Places(settings.limits),
             limits=settings.limits,
             hosts=_hosts(settings),
-            routes=(Route("/mcp", mcp), *a2a_routes(service, identify)),
+            notifier=notifier,
+            routes=(Route("/mcp", mcp), *a2a_routes(service, identify, settings.limits)),
         )
+        if site is not None:
+            http = replace(http, routes=(*http.routes, *site.routes(http)), home=site.home)
         yield Running(app=build_app(http), http=http, worker=worker, keys=keys, local_key=local_key)
         http.is_closing.set()
 
@@ -158,12 +191,15 @@ async def open_authenticators(
 
 
 @asynccontextmanager
-async def running_worker(hub: Hub, worker: Worker, tenants: set[str]) -> AsyncGenerator[None]:
+async def running_worker(hub: Hub, worker: Carrier, tenants: set[str]) -> AsyncGenerator[None]:
     """Open the runtimes of the tenants that are known, whose watchdogs look after them, and carry sessions on."""
     try:
         for tenant in sorted(tenants):
             for name in hub.packs:
                 await hub.runtime(tenant, name)
+        if not isinstance(worker, Worker):
+            yield
+            return
         working = asyncio.create_task(worker.run())
         try:
             yield
@@ -172,6 +208,26 @@ async def running_worker(hub: Hub, worker: Worker, tenants: set[str]) -> AsyncGe
             await working
     finally:
         await hub.close()
+
+
+@asynccontextmanager
+async def running_notifier(
+    journal: Journal,
+    settings: NotificationSettings | None,
+    public_url: str = "",
+    clock: Clock | None = None,
+) -> AsyncGenerator[Notifier | None]:
+    """Deliver notifications to the targets of a file; without one, leave them to other processes."""
+    if settings is None:
+        yield None
+        return
+    notifier = Notifier(journal, settings, public_url=public_url, clock=clock)
+    working = asyncio.create_task(notifier.run())
+    try:
+        yield notifier
+    finally:
+        await notifier.stop()
+        await working
 
 
 def _hosts(settings: ServeSettings) -> frozenset[str] | None:
@@ -201,6 +257,8 @@ async def serve_until_stopped(running: Running, bound: socket.socket, ready: Cal
     """Answer requests until SIGINT or SIGTERM; what is under way may end."""
     config = uvicorn.Config(
         running.app,
+        http=Connection,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

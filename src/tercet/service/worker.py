@@ -1,8 +1,8 @@
 """The worker: carries on the sessions that no process has, a bounded number at once, each tenant in its turn.
 
-It looks for them with one query over sessions in progress whose lease was released or has ended. That finds sessions that
-were started or resumed over the network, answered by a person, released by a worker that stopped, and those of a process
-that died. How long a dead process may have been silent before its session counts as lost is the watchdog's rule: such a
+It looks for them with one query over sessions in progress or due whose lease was released or has ended. That finds sessions
+that were started or resumed over the network, answered by a person, released by a worker that stopped, those of a process
+that died, and those that expired while they waited. How long a dead process may have been silent before its session counts as lost is the watchdog's rule: such a
 session is left to it.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from contextlib import suppress
+from typing import Protocol
 
 from tercet.contracts.errors import TercetError
 from tercet.engine.watchdog import is_lost
@@ -26,9 +27,36 @@ AT_ONCE = 16
 """How many sessions one worker carries at the same time."""
 POLL_MS = 250
 """How often it looks for sessions that other processes have started, answered or left."""
+_SHARE = 4
+"""One of so many places is kept from a tenant that has all the others, so that its long runs do not keep others waiting."""
 _PAGE = 2 * AT_ONCE
 _RETRY_MS = 1_000
 _MOST_BLOCKED = 10_000
+
+
+class Carrier(Protocol):
+    """What makes sessions go on: the worker of this process, or wake-ups for workers elsewhere."""
+
+    carried: int
+    """How many times a session was carried on, or woken."""
+
+    @property
+    def running(self) -> int:
+        """How many sessions are being carried on by this process."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """How many sessions wait for their turn in this process."""
+        ...
+
+    def enqueue(self, row: SessionRow) -> None:
+        """See to it that a session goes on. Nothing is lost where that fails: the session is found in the journal."""
+        ...
+
+    def is_carrying(self, row: SessionRow) -> bool:
+        """Whether a session is being carried on by this process, or is about to be."""
+        ...
 
 
 class Worker:
@@ -67,10 +95,9 @@ class Worker:
 
     def is_queued(self, row: SessionRow) -> bool:
         """Whether this worker will carry a session on: the watchdog leaves it alone meanwhile."""
+        is_ready = row.status == "in_progress" or (row.due_at or 0) <= self._hub.clock.now()
         is_blocked = self.has_blocked(row.tenant, row.session_id)
-        return (
-            row.status == "in_progress" and self._hub.serves(row) and not is_blocked and not self._is_stopping
-        )
+        return is_ready and self._hub.serves(row) and not is_blocked and not self._is_stopping
 
     def has_blocked(self, tenant: str, session: str) -> bool:
         """Whether a session cannot go on here as it is."""
@@ -106,8 +133,17 @@ class Worker:
         """Queue the sessions that no process has."""
         clock = self._hub.clock
         self._not_before = {key: at for key, at in self._not_before.items() if at > clock.monotonic()}
-        for row in await self._hub.journal.resumable(now_ms=clock.now(), limit=_PAGE):
-            self.enqueue(row)
+        limit = _PAGE
+        while True:
+            rows = await self._hub.journal.resumable(now_ms=clock.now(), limit=limit)
+            for row in rows:
+                self.enqueue(row)
+            # Sessions that cannot go on here must not hide others of their tenant.
+            counts = Counter(row.tenant for row in rows)
+            full = {tenant for tenant, count in counts.items() if count >= limit}
+            if not full - {row.tenant for row in rows if self.is_carrying(row)} or limit >= _MOST_BLOCKED:
+                return
+            limit *= 2
 
     def enqueue(self, row: SessionRow) -> None:
         """Carry a session on when its turn comes, unless that is known to be of no use."""
@@ -120,12 +156,18 @@ class Worker:
             self.wake()
 
     def _begin(self) -> None:
-        """Begin as many sessions as there is room for, one of each tenant in turn."""
-        while self._queues and len(self._running) < self._at_once and not self._is_stopping:
-            tenant, queue = self._queues.popitem(last=False)
+        """Begin as many sessions as there is room for, one of each tenant in turn, none of which gets every place."""
+        most = self._at_once - self._at_once // _SHARE
+        held = Counter(tenant for tenant, _ in self._running)
+        while len(self._running) < self._at_once and not self._is_stopping:
+            tenant = next((each for each in self._queues if held[each] < most), None)
+            if tenant is None:
+                return
+            queue = self._queues.pop(tenant)
             row = queue.popleft()
             if queue:
                 self._queues[tenant] = queue
+            held[tenant] += 1
             key = (tenant, row.session_id)
             self._queued.discard(key)
             self._running[key] = asyncio.create_task(self._carry(key, row))
@@ -149,14 +191,16 @@ class Worker:
             self.wake()
 
     async def _is_for_us(self, runtime: Runtime, row: SessionRow) -> bool:
-        """Whether a worker goes on with a session: not with a lane, nor with one that counts as lost."""
-        state = await runtime.state(row.session_id)
+        """Whether a worker goes on with a session: not with a lane, nor with one that counts as lost or waits for a person."""
+        state = await runtime.refresh(row.session_id)
         lease = await runtime.journal.lease(row.tenant, row.session_id)
-        is_left_out = bool(state.start.lane) or (
+        is_lost_here = (
             lease is not None
             and runtime.pack.session.on_heartbeat_loss == "pause"
             and is_lost(state, lease, self._hub.clock.now())
         )
+        is_waiting = state.status != "in_progress" and not (state.ending and not state.gates)
+        is_left_out = bool(state.start.lane) or is_lost_here or is_waiting
         if is_left_out:
             self._block((row.tenant, row.session_id), row, None)
         return not is_left_out and not state.is_over

@@ -6,7 +6,7 @@ import asyncio
 
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.chain import START, verify_chain
-from tercet.journal.errors import BlobMissing, LeaseLost
+from tercet.journal.errors import BlobMissing, LeaseLost, PositionConflict
 from tercet.journal.protocol import Append, ClaimHolder, Journal, Lease, NewCheckpoint, SessionRow
 from tercet.testing.expectation import expect, expect_refusal, new_tenant, with_new_tenant
 from tercet.testing.journal_backend import Backend, session_row, unit
@@ -28,12 +28,41 @@ async def what_is_due_comes_earliest_first(journal: Journal, tenant: str) -> Non
     expect("the whole row", first, session_row(tenant, "e", due_at=10))
 
 
+async def reminders_come_earliest_first(journal: Journal, tenant: str) -> None:
+    """Reminders are set, moved and removed with a unit, by any stream of the tenant, and listed once they are due."""
+
+    async def due(now_ms: int, limit: int = 100) -> list[tuple[str, int]]:
+        found = await journal.reminders(now_ms=now_ms, tenant=tenant, limit=limit)
+        return [(each.name, each.due_at) for each in found]
+
+    await journal.append(unit(tenant, 0, b"1", reminders=(("a", 30), ("b", 10), ("c", 20))))
+    expect("what is due at 20", await due(20), [("b", 10), ("c", 20)])
+    expect("the first of it", await due(20, limit=1), [("b", 10)])
+    expect("nothing yet", await due(9), [])
+    everywhere = await journal.reminders(now_ms=20, limit=10_000)
+    expect(
+        "among those of all tenants", [each.name for each in everywhere if each.tenant == tenant], ["b", "c"]
+    )
+    expect("another tenant", await journal.reminders(now_ms=99, tenant=new_tenant()), [])
+    await expect_refusal(PositionConflict, journal.append(unit(tenant, 5, b"no", reminders=(("d", 1),))))
+    await journal.append(
+        unit(tenant, 0, b"1", stream="other", reminders=(("b", None), ("a", 5), ("x", None)))
+    )
+    expect("moved and removed", await due(99), [("a", 5), ("c", 20)])
+    await asyncio.gather(
+        journal.append(unit(tenant, 1, b"2", reminders=(("a", None), ("e", 1)))),
+        journal.append(unit(tenant, 2, b"3", reminders=(("a", 7), ("e", None)))),
+    )
+    expect("the later of two units counts", await due(99), [("a", 7), ("c", 20)])
+
+
 async def what_nobody_holds_comes_oldest_first(journal: Journal, tenant: str) -> None:
-    """Sessions in progress are listed once their lease is released or has ended; held and waiting ones are not."""
-    for name, status, updated_at in (
-        ("a", "in_progress", 30), ("b", "in_progress", 10), ("c", "awaiting_gate", 5), ("d", "in_progress", 20),
+    """Sessions in progress or due are listed once their lease is released or has ended; held and waiting ones are not."""
+    for name, status, updated_at, due_at in (
+        ("a", "in_progress", 30, 90), ("b", "in_progress", 10, 90), ("c", "awaiting_gate", 5, None),
+        ("d", "in_progress", 20, 90), ("e", "awaiting_gate", 6, 61), ("f", "paused", 7, 62),
     ):  # fmt: skip
-        await _put(journal, session_row(tenant, name, status=status, updated_at=updated_at))
+        await _put(journal, session_row(tenant, name, status=status, updated_at=updated_at, due_at=due_at))
     held = await journal.acquire(tenant, "d", owner="ann", now_ms=50, ttl_ms=10)
 
     async def resumable(now_ms: int, limit: int = 100) -> list[str]:
@@ -44,6 +73,8 @@ async def what_nobody_holds_comes_oldest_first(journal: Journal, tenant: str) ->
     expect("once the lease has ended", await resumable(60), ["b", "d", "a"])
     await journal.release(held)
     expect("once it is released", await resumable(0), ["b", "d", "a"])
+    expect("once a waiting one is due", await resumable(61), ["e", "b", "d", "a"])
+    expect("once all are due", await resumable(62), ["e", "f", "b", "d", "a"])
     over = session_row(tenant, "b", status="completed", updated_at=11)
     await journal.append(unit(tenant, 1, b"2", stream="b", row=over))
     expect("what is left", await resumable(0), ["d", "a"])
@@ -192,6 +223,7 @@ async def _fill(journal: Journal, tenant: str, stream: str, blob: bytes) -> Leas
 CASES = (
     *with_new_tenant(
         what_is_due_comes_earliest_first,
+        reminders_come_earliest_first,
         what_nobody_holds_comes_oldest_first,
         what_has_ended_comes_oldest_first,
         the_holder_of_a_lease_is_shown,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import product
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.errors import BlobMissing, CheckpointExists, ClaimHeld
-from tercet.journal.protocol import ClaimHolder, Journal, NewCheckpoint
+from tercet.journal.protocol import ClaimHolder, Journal, NewCheckpoint, SessionFilter
 from tercet.testing.expectation import expect, expect_refusal, new_tenant, with_new_tenant
 from tercet.testing.journal_backend import Backend, session_row, unit
 
@@ -181,6 +182,34 @@ async def sessions_are_listed_newest_first(journal: Journal, tenant: str) -> Non
     await expect_refusal(UsageError, journal.sessions(tenant, before="ses_z"))
 
 
+async def sessions_are_filtered(journal: Journal, tenant: str) -> None:
+    """A list holds the sessions of a status, of intents, of an owner and with a text, and each combination."""
+    for number in range(8):
+        row = session_row(
+            tenant,
+            f"ses_{number}",
+            started_at=number,
+            status=("completed", "paused")[number % 2],
+            intent=("pay", "Ship")[number // 2 % 2],
+            owner=("rosa", "olga_50%")[number // 4],
+        )
+        await journal.append(unit(tenant, 0, b"1", stream=row.session_id, row=row))
+    rows = await journal.sessions(tenant)
+    for status, intents, owner, text in product(
+        (None, "paused", "failed"),
+        (None, (), ("pay",), ("Ship",), ("pay", "Ship"), ("other",)),
+        (None, "rosa", "ghost"),
+        (None, "SHIP", "0%", "ses_7", "_"),
+    ):
+        where = SessionFilter(status=status, intents=intents, owner=owner, text=text)
+        wanted = [row for row in rows if where.admits(row)]
+        expect(f"the list with {where}", await journal.sessions(tenant, where=where), wanted)
+        if len(wanted) > 1:
+            first = await journal.sessions(tenant, where=where, limit=1)
+            rest = await journal.sessions(tenant, where=where, before=first[0].session_id)
+            expect(f"the pages of {where}", [*first, *rest], wanted)
+
+
 async def tenants_see_nothing_of_each_other(backend: Backend) -> None:
     """The same names under two tenants are two streams, claims, blobs, leases and rows."""
     ann, bob = new_tenant(), new_tenant()
@@ -220,6 +249,7 @@ CASES = (
         claims_are_checked_before_checkpoints,
         rows_change_in_part_and_as_a_whole,
         sessions_are_listed_newest_first,
+        sessions_are_filtered,
     ),
     claims_are_listed_by_their_beginning,
     session_ids_are_listed_by_their_beginning,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tercet.contracts.evidence import Citation, Evidence
+from tercet.contracts.policy import Policy
+from tercet.contracts.runs.saga import RollbackResult
 from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e
 from tercet.core.events.gate import GateKind
@@ -141,7 +144,8 @@ def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - 
             return view("↻", "wait", f"{event.reason}: reviewed again")
         case e.StepJudged():
             mark, tone, words = JUDGED.get(event.outcome, ("·", "quiet", f"the critic says {event.outcome}"))
-            why = f": {event.reason}" if event.reason else ""
+            is_repeated = _is_refused(state, event.step)  # the line above has the reason
+            why = f": {event.reason}" if event.reason and not is_repeated else ""
             return view(mark, tone, f"{words}{why}", is_minor=event.outcome in ("accept", "retry"))
         case e.LoopGuardTripped():
             return view("✗", "bad", f"loop guard: {event.reason}")
@@ -161,6 +165,12 @@ def lane_use(used: e.Complete | StepState) -> str:
     return f"{count(used.lane_calls, 'call')}{tokens}"
 
 
+def _is_refused(state: State, name: str) -> bool:
+    """Return whether the critic or a limit refused the call of a step."""
+    step = state.steps.get(name)
+    return step is not None and step.outcome == "refused"
+
+
 def _of_session(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - one case for each kind of event
     match event:
         case e.GateAnswered():
@@ -178,6 +188,8 @@ def _of_session(event: e.Event, state: State) -> EventLine | None:  # noqa: C901
         case e.PlanProposed():
             steps, by = count(len(event.plan.get("steps", ())), "step"), event.planner or event.origin
             return EventLine("·", "busy", f"a plan of {steps}, by {by}", is_minor=True)
+        case e.PlanningFailed(by_pack=True) if any(_is_refused(state, step) for step in state.steps):
+            return EventLine("✗", "bad", "no plan: there is no other one to propose")
         case e.PlanningFailed():
             # The line of the review, above, has the critic's reasons.
             said = "; ".join(map(str, state.verdict.get("reasons", ())))
@@ -331,9 +343,10 @@ class RunEvent:
     tone: Tone
 
 
-def run_events(events: Sequence[e.Event]) -> tuple[RunEvent, ...]:
-    """Return every event of a run as a line."""
-    lines = (describe(event) for event in events)
+def run_events(events: Sequence[e.Event], first: int = 0, last: int | None = None) -> tuple[RunEvent, ...]:
+    """Return the events of a run as lines, or those at some positions from 0."""
+    shown = events[first:last]
+    lines = (describe(event) for event in shown)
     return tuple(
         RunEvent(
             number=number,
@@ -343,5 +356,36 @@ def run_events(events: Sequence[e.Event]) -> tuple[RunEvent, ...]:
             mark=line.mark,
             tone=line.tone,
         )
-        for number, (event, line) in enumerate(zip(events, lines, strict=True), start=1)
+        for number, (event, line) in enumerate(zip(shown, lines, strict=True), start=first + 1)
     )
+
+
+# --- source ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredFact:
+    """A fact that a session has stored, and its source if it was looked up."""
+
+    evidence: Evidence
+    citation: Citation | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunData:
+    """A run: its state, the events that led to it, and what is stored beside the events."""
+
+    state: State
+    events: tuple[e.Event, ...]
+    chain: str = ""
+    """The last link of the verified hash chain."""
+    facts: tuple[StoredFact, ...] = ()
+    texts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Prompts and long answers by their digests, as far as they are still stored."""
+    record: Mapping[str, Any] | None = None
+    """The decision record, verified against its hash."""
+    rollback: RollbackResult | None = None
+    policies: tuple[Policy, ...] = ()
+    """The policies of the pack, where one of them may have refused a call; empty if the pack is not stored."""
+    minimums: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The minimum of each dimension of the rubric; empty if the pack is not stored."""

@@ -9,9 +9,8 @@ from typing import Any
 from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e
 from tercet.core.plans import read_plan
-from tercet.view.events import answered_text, attempt_text
+from tercet.view.events import RunData, StoredFact, answered_text, attempt_text
 from tercet.view.plan import plan_periods
-from tercet.view.source import RunData
 from tercet.view.text import cents, count, join_parts
 from tercet.view.vocabulary import TRUST, Tone
 
@@ -68,8 +67,11 @@ def evidence_view(run: RunData) -> EvidenceView:
         elif isinstance(event, e.EvidenceFetched):
             for ref in event.refs:
                 fetched.setdefault(ref, []).extend(event.queries)
+    stored = {each.evidence.id: each for each in run.facts}
     facts = tuple(
-        _fact(run, ref, tuple(pinned.get(ref, ())), tuple(fetched.get(ref, ())), hashes.get(ref, ""))
+        _fact(
+            stored.get(ref), ref, tuple(pinned.get(ref, ())), tuple(fetched.get(ref, ())), hashes.get(ref, "")
+        )
         for ref in {**pinned, **fetched}
     )
     return EvidenceView(facts=facts, known=len(run.facts), pinned=len(pinned), fetched=len(fetched))
@@ -85,8 +87,9 @@ def _pinned(run: RunData) -> dict[str, dict[str, None]]:
     return found
 
 
-def _fact(run: RunData, ref: str, steps: tuple[str, ...], queries: tuple[Any, ...], hashed: str) -> FactView:
-    stored = next((each for each in run.facts if each.evidence.id == ref), None)
+def _fact(
+    stored: StoredFact | None, ref: str, steps: tuple[str, ...], queries: tuple[Any, ...], hashed: str
+) -> FactView:
     fact, citation = (stored.evidence, stored.citation) if stored else (None, None)
     trust, tone = TRUST[fact.trust if fact else None]
     part = f", part {citation.chunk}" if citation and citation.chunk is not None else ""

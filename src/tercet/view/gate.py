@@ -16,10 +16,9 @@ from tercet.core.approval import diagnosis_of
 from tercet.core.events.gate import GateKind
 from tercet.core.fold.session import ESCALATED
 from tercet.core.state import Answer, OpenGate, State
-from tercet.view.events import describe
+from tercet.view.events import RunData, describe
 from tercet.view.hand_off import HandOffView, PlannedStep, hand_off_view
 from tercet.view.quality import ExitView, exit_view
-from tercet.view.source import RunData
 from tercet.view.text import first_names, join_names
 from tercet.view.vocabulary import (
     ADVICE,
@@ -128,7 +127,7 @@ def _call(step: str, shown: JsonObject, digest: str, *, is_further: bool) -> Cal
         is_further=is_further,
         tool=str(shown.get("tool", "?")),
         mode=str(shown.get("mode") or ""),
-        reversibility=str(shown.get("reversibility") or ""),
+        reversibility=reversibility_of(shown),
         description=str(shown.get("description") or ""),
         why=str(shown.get("why") or ""),
         parameters=tuple(
@@ -150,6 +149,12 @@ def _call(step: str, shown: JsonObject, digest: str, *, is_further: bool) -> Cal
         ),
         digest=digest,
     )  # fmt: skip
+
+
+def reversibility_of(shown: JsonObject) -> str:
+    """Return the reversibility of a gate's call; empty if its tool states that there is no compensation."""
+    said = str(shown.get("reversibility") or "")
+    return "" if said == "compensable" and shown.get("no_compensation") else said
 
 
 def _compensation(shown: JsonObject) -> CompensationView | None:
@@ -330,6 +335,7 @@ class NeedView:
     """The approvals that a gate needs, and those that it has."""
 
     text: str
+    quorum: int
     approvers: tuple[str, ...]
 
 
@@ -458,13 +464,13 @@ def gate_view(
         tone=tone,
         at=gate.at,
         expires=gate.expires,
-        why=str(shown.get("reason") or shown.get("why") or "").removeprefix(ESCALATED if gate.kind == "escalation" else ""),
+        why=reason_text(gate),
         changed=str(shown.get("changed") or ""),
         refused_change=str(shown.get("refused_change") or ""),
         owner=str(state.start.actor["id"]),
         changers=tuple(map(str, as_list(shown.get("changed_by")) or ())),
         needs=tuple(
-            NeedView(text=need_text(each, need.quorum, need.roles), approvers=gate.approvers(each)) for each, need in gate.needs.items()
+            NeedView(text=need_text(each, need.quorum, need.roles), quorum=need.quorum, approvers=gate.approvers(each)) for each, need in gate.needs.items()
         ),
         calls=tuple(_calls(gate)),
         accepted=_accepted(as_object(shown.get("judgement"))),
@@ -531,6 +537,12 @@ def question_text(gate: OpenGate) -> str:
             return f"{QUESTIONS[gate.kind]}{f' ({first_names(gate.names)})' if gate.names else ''}"
 
 
+def reason_text(gate: OpenGate) -> str:
+    """Return why a gate was opened."""
+    found = str(gate.shown.get("reason") or gate.shown.get("why") or "")
+    return found.removeprefix(ESCALATED if gate.kind == "escalation" else "")
+
+
 def opened_gate(event: e.GateOpened) -> OpenGate:
     """Return a gate as it was opened."""
     shared = ("kind", "step", "names", "needs", "digest", "covers", "shown", "at", "expires", "lane")
@@ -555,16 +567,16 @@ def run_gates(run: RunData) -> tuple[GateView | GrantView, ...]:
     """Return every gate of a run in order, and every approval that a policy gave."""
     found: list[GateView | GrantView] = []
     confidence: Mapping[str, Any] = {}
+    answered: dict[str, list[e.GateAnswered]] = {}
+    for event in run.events:
+        if isinstance(event, e.GateAnswered):
+            answered.setdefault(event.gate, []).append(event)
     for event in run.events:
         match event:
             case e.OutputsCritiqued():
                 confidence = event.confidence
             case e.GateOpened():
-                answers = [
-                    each
-                    for each in run.events
-                    if isinstance(each, e.GateAnswered) and each.gate == event.gate
-                ]
+                answers = answered.get(event.gate, [])
                 is_open = event.gate in run.state.gates and not run.state.is_over
                 found.append(
                     gate_view(

@@ -11,9 +11,8 @@ from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.plans import read_plan
 from tercet.core.state import State, StepState
-from tercet.view.events import attempt_text, describe, describe_turn, lane_use
-from tercet.view.revisions import Revision, revisions
-from tercet.view.source import RunData
+from tercet.view.diff import Revision, revisions
+from tercet.view.events import RunData, attempt_text, describe, describe_turn, lane_use
 from tercet.view.text import duration_text, join_names, join_parts
 from tercet.view.vocabulary import ANSWERS, CALL_OUTCOMES, REVIEWS, SKIPPED, STEPS, Status, Tone, settlement
 
@@ -181,7 +180,7 @@ def _steps(run: RunData, period: PlanPeriod, plan: Plan, *, is_last: bool) -> It
     people, layers = approvals_by_step(run.state), graph_layers(plan.graph.predecessors)
     waiting = {gate.step: gate.names or ("people",) for gate in run.state.gates.values()} if is_last else {}
     under_it, before_it = _by_step(period.events), _by_step(run.events[: period.start])
-    is_over = run.state.is_over or not is_last
+    is_over, review = run.state.is_over or not is_last, period.review
     for index, step in enumerate(plan.steps):
         mine = under_it.get(step.id, [])
         state = period.steps[step.id]
@@ -202,7 +201,7 @@ def _steps(run: RunData, period: PlanPeriod, plan: Plan, *, is_last: bool) -> It
             error=step_error(state),
             is_kept=is_kept,
             latency_ms=next((event.latency for event in reversed(mine) if isinstance(event, e.Complete | e.Abort)), None),
-            verdicts=tuple(_verdicts(step, mine, period.review)),
+            verdicts=tuple(_verdicts(step, mine, review)),
             people=people.get(step.id, ()),
             waits_for=waiting.get(step.id, ()),
             depends_on=tuple(step.depends_on),
@@ -285,6 +284,23 @@ def approvals_by_step(state: State) -> dict[str, tuple[str, ...]]:
         step: tuple(f"{word} by {join_names(people)}" for word, people in said.items())
         for step, said in found.items()
     }
+
+
+def critical_path(steps: Sequence[StepView]) -> tuple[int, ...]:
+    """Return the positions of the chain of steps that takes longest by its calls; empty if every step is on it."""
+    before = [[p for p in step.predecessors if p < len(steps)] for step in steps]
+    layers, back = find_layers(before)
+    total, came_from = [0] * len(steps), [-1] * len(steps)
+    for step in sorted(range(len(steps)), key=layers.__getitem__):
+        kept = [p for p in before[step] if step not in back.get(p, ())]
+        came_from[step] = max(kept, key=total.__getitem__, default=-1)
+        longest = total[came_from[step]] if kept else 0
+        total[step] = longest + 1 + (steps[step].latency_ms or 0)
+    path, at = list[int](), max(range(len(steps)), key=total.__getitem__, default=-1)
+    while at >= 0:
+        path.append(at)
+        at = came_from[at]
+    return tuple(reversed(path)) if len(path) < len(steps) else ()
 
 
 def graph_layers(predecessors: Sequence[Sequence[int]]) -> list[int]:

@@ -15,8 +15,8 @@ from tercet.core.outputs.rounds import told_round
 from tercet.core.state import State
 from tercet.quality.exit.decision import recommend
 from tercet.view.diff import Lines, OutputChange, compare_outputs
+from tercet.view.events import RunData
 from tercet.view.phases import Grade, PhaseView, RepairView, helped_text, phase_view, read_phase
-from tercet.view.source import RunData
 from tercet.view.text import as_sentence, as_words, count, join_names, score
 from tercet.view.vocabulary import (
     ADVICE,

@@ -14,7 +14,8 @@ from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e
 from tercet.core.budget import DIMENSIONS, budget_of
 from tercet.core.state import State
-from tercet.view.source import RunData
+from tercet.view.events import RunData
+from tercet.view.refusal import find_refusal
 from tercet.view.text import amount_text, cents, count, duration_text
 from tercet.view.timeline import lost_processes
 from tercet.view.vocabulary import (
@@ -106,6 +107,20 @@ class BudgetUse:
     limit: int | None
     extended: int = 0
     """The amount that operators added."""
+    reserved: int = 0
+    """The amount that is reserved for calls in flight, and held back for compensations."""
+
+    @property
+    def left(self) -> int | None:
+        """The amount that no call has taken or reserved; None without a limit."""
+        return None if self.limit is None else max(0, self.limit - self.used - self.reserved)
+
+    @property
+    def reserved_share(self) -> float:
+        """The reserved share in percent, beside the used one."""
+        if not self.limit:
+            return 0.0
+        return round(min(100.0 - self.share, 100 * self.reserved / self.limit), 1)
 
     @property
     def tone(self) -> Tone:
@@ -160,6 +175,7 @@ def _budget_use(state: State) -> Iterator[BudgetUse]:
                 used=used,
                 limit=limit,
                 extended=state.extended.get(each.name, 0),
+                reserved=each.spent(state.used) - used,
             )
     yield BudgetUse(name="iterations", label="phases", used=state.iterations, limit=budget.max_iterations)
 
@@ -305,6 +321,8 @@ class SessionView:
     mark: str
     meaning: str
     reason: str
+    remedy: str
+    """What a policy that refused a call says to do; empty if none did."""
     counts: Counts
     work_ms: int
     budget: tuple[BudgetUse, ...]
@@ -336,6 +354,7 @@ def session_view(run: RunData) -> SessionView:
     tone: Tone = "wait" if is_partial else STANDINGS[where][0]
     reported = next((event for event in reversed(run.events) if isinstance(event, e.RunReported)), None)
     reason = state.reason if state.escalation is None else state.escalation
+    refusal = find_refusal(state, run.policies)
     return SessionView(
         session=start.session,
         intent=start.request["intent"],
@@ -361,7 +380,12 @@ def session_view(run: RunData) -> SessionView:
         tone=tone,
         mark=MARKS[tone],
         meaning=meaning(state),
-        reason="" if state.status == "completed" and not state.partial else reason,
+        reason=""
+        if state.status == "completed" and not state.partial
+        else refusal.text
+        if refusal
+        else reason,
+        remedy=refusal.remedy if refusal else "",
         counts=count_run(state, run.events),
         work_ms=state.used.wall_clock,
         budget=budget_use(state),

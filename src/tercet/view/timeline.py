@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from tercet.contracts.loop import Phase
@@ -47,6 +47,23 @@ class Timeline:
         """The rows in their order: phases and processes first."""
         names = list(dict.fromkeys(span.row for span in self.spans))
         return tuple(sorted(names, key=lambda name: name not in (PHASES, PROCESSES)))
+
+    def window(self, first: int, last: int) -> Timeline:
+        """Return the part from one position up to another one, which is not included."""
+        end = min(last, len(self.times))
+        return Timeline(
+            times=self.times[first:end],
+            spans=tuple(
+                replace(
+                    span,
+                    start=max(span.start, first) - first,
+                    end=min(span.end, end - 1) - first,
+                    is_open=span.is_open and end == len(self.times),
+                )
+                for span in self.spans
+                if span.start < end and span.end >= first
+            ),
+        )
 
 
 def timeline(events: Sequence[e.Event]) -> Timeline | None:

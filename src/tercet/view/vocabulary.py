@@ -218,8 +218,9 @@ def login_words(login: str | None, simulated_by: str = "") -> str:
 
 
 def need_text(name: str, quorum: int, roles: tuple[str, ...]) -> str:
-    """Return the approvals that a gate needs: `GATE_FINANCE: 2 of finance_lead or cfo`."""
-    return f"{f'{name}: ' if name else ''}{quorum} of {' or '.join(roles) or 'anyone'}"
+    """Return the approvals that a gate needs: `GATE_FINANCE: 2 people with the role finance_lead or cfo`."""
+    role = f"the role {' or '.join(roles)}" if roles else "any role"
+    return f"{f'{name}: ' if name else ''}{'1 person' if quorum == 1 else f'{quorum} people'} with {role}"
 
 
 def step_text(step: str) -> str:

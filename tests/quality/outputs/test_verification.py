@@ -173,6 +173,13 @@ def test_what_is_missing_is_told(letter: str, missing: list[str]) -> None:
     assert verdict.passed is (not missing)
 
 
+@pytest.mark.parametrize("slot", ["{{ order_totale }}", "{{ order_total | days }}"])
+def test_a_slot_that_cannot_be_filled_is_told_as_it_is_written(slot: str) -> None:
+    """Its author finds it by its own text."""
+    (failure,) = verify(f"The total is {slot}.").failures
+    assert f": {slot}: " in failure
+
+
 SECTION = SectionTemplate(heading="Returns", text="Within 30 days, for {{ order_total }}.")
 
 

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from engine.workshop import Workshop, step
 from tercet.contracts.gate import Gate
+from tercet.contracts.packs.tuning import Candidate
 from tercet.contracts.policy import Policy
-from tercet.contracts.tuning import Candidate
 from tercet.packs.pack import Pack
 from tercet.replay.tuning.frozen import CandidateRefused, apply, demand_same
 

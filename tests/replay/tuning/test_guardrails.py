@@ -7,8 +7,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from tercet.contracts.tuning import ScoreWeights, SurfaceName
-from tercet.replay.tuning.guardrails import GUARDRAILS, Evidence, hold
+from tercet.contracts.packs.tuning import ScoreWeights, SurfaceName
+from tercet.replay.tuning.frozen import GUARDRAILS, Evidence, hold
 from tercet.replay.tuning.measuring import Outcome
 from tercet.replay.tuning.scoring import Comparison, Wish
 

@@ -12,10 +12,10 @@ import pytest
 
 from engine.workshop import ADA, Workshop
 from tercet.contracts.errors import UsageError
+from tercet.contracts.packs.tuning import Candidate
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Request
 from tercet.contracts.runs.record import DecisionRecord
-from tercet.contracts.tuning import Candidate
 from tercet.contracts.values.canonical import digest
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
@@ -23,8 +23,7 @@ from tercet.replay.recording import Recording, load
 from tercet.replay.tuning import acceptance
 from tercet.replay.tuning.acceptance import accept, accepted_in
 from tercet.replay.tuning.edits import edit_folder
-from tercet.replay.tuning.evaluation import Evaluation
-from tercet.replay.tuning.expectation import expect
+from tercet.replay.tuning.evaluation import Evaluation, expect
 from tercet.replay.tuning.frozen import apply
 from tercet.replay.tuning.proposal import Proposal, propose, read_proposal, write_proposal
 from tercet.replay.tuning.search import search

@@ -8,7 +8,7 @@ import pytest
 
 from engine.workshop import Workshop
 from tercet.contracts.errors import UsageError
-from tercet.contracts.tuning import Candidate
+from tercet.contracts.packs.tuning import Candidate
 from tercet.replay.tuning import search as searching
 from tercet.replay.tuning.evaluation import Evaluated, Evaluation
 from tercet.replay.tuning.search import search

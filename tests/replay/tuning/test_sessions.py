@@ -9,8 +9,8 @@ import pytest
 from engine.workshop import ADA, BOB, Workshop, plan, step
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
+from tercet.contracts.packs.tuning import Candidate
 from tercet.contracts.request import Request
-from tercet.contracts.tuning import Candidate
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording, load

@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from engine.workshop import ADA, ASK, Workshop, step
+from tercet.contracts.packs.tuning import LaneSurface, TuningRules, domain_of
 from tercet.contracts.plan import Plan
 from tercet.contracts.tasks import TaskLibrary
-from tercet.contracts.tuning import LaneSurface, TuningRules, domain_of
 from tercet.packs.checking import check
 from tercet.packs.pack import Pack
 from tercet.packs.surfaces import read_value, write_value

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.packs.tuning import Value
 from tercet.contracts.shape import as_list, as_object
-from tercet.contracts.tuning import Value
-from tercet.replay.tuning.toml_edits import TomlPath, edit_toml
+from tercet.replay.tuning.edits import TomlPath, edit_toml
 
 PAGE = '''\
 # A pack.

@@ -8,13 +8,23 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from tercet.cli import ExitCode
-from tercet.cli.demo.facts import DemoReader
-from tercet.cli.demo.folder import APPROVER, OWNER, Answer, Facts, Folder, Scene, heading, make_folder
+from tercet.cli.demo.folder import (
+    APPROVER,
+    OWNER,
+    Answer,
+    DemoReader,
+    Facts,
+    Folder,
+    Scene,
+    heading,
+    make_folder,
+)
+from tercet.cli.demo.pages import DemoPages, require_console
 from tercet.cli.demo.process import Worker
 from tercet.cli.demo.screens import DemoScreen, Hint, hints
 from tercet.cli.options import AsJson, flag, option
@@ -27,6 +37,7 @@ from tercet.runtime import Runtime
 from tercet.view.terminal.text import duration_text
 
 Ask: TypeAlias = Callable[[Facts], Answer]
+"""Gets the answer to a gate, and sees to it that it is recorded."""
 
 
 def scenes(folder: Folder, ask: Ask) -> Generator[Scene]:
@@ -77,7 +88,6 @@ def _own_attempt(folder: Folder, reader: DemoReader, gate: Facts) -> Scene:
 
 
 def _paid(folder: Folder, reader: DemoReader, gate: Facts) -> Generator[Scene]:
-    _reply(folder, gate, "approve", APPROVER)
     yield reader.answered(gate["session_id"])
     yield heading(4, "A worker pays, and is killed before it can write that down")
     yield _crash(folder, reader, gate)
@@ -113,7 +123,6 @@ def _recovery(folder: Folder, reader: DemoReader, gate: Facts) -> Scene:
 
 
 def _denied(folder: Folder, reader: DemoReader, gate: Facts) -> Generator[Scene]:
-    _reply(folder, gate, "deny", APPROVER)
     yield reader.answered(gate["session_id"])
     yield heading(4, "A worker brings the session to its end")
     _run_worker(folder, "resume", gate["session_id"])
@@ -129,6 +138,18 @@ def _run_worker(folder: Folder, *words: str) -> int:
     with Worker(folder, *words) as worker:
         worker.wait()
         return worker.pid
+
+
+def recorded(folder: Folder, ask: Ask) -> Ask:
+    """Return an `Ask` that records as the approver's what another one returns."""
+
+    def answer(gate: Facts) -> Answer:
+        given = ask(gate)
+        if given != "quit":
+            _reply(folder, gate, given, APPROVER)
+        return given
+
+    return answer
 
 
 def _reply(folder: Folder, gate: Facts, answer: Literal["approve", "deny"], actor: Actor) -> None:
@@ -152,8 +173,9 @@ def _read(scene: Scene, *names: str) -> list[Any]:
     return [scene.facts[name] for name in names]
 
 
-EXAMPLES = """\
+DEMO_EXAMPLES = """\
 tercet demo
+tercet demo --console
 tercet demo --yes --dir refund-story
 tercet demo --json
 """
@@ -178,6 +200,13 @@ def demo(
             show_default=False,
         ),
     ] = None,
+    console: Annotated[
+        bool,
+        flag(
+            "Answer in the console, in a browser; without a terminal or with --yes, as without it.",
+            "--console",
+        ),
+    ] = False,
     fast: Annotated[
         bool, flag("Run without pauses; always so if stdout is not a terminal.", "--fast")
     ] = False,
@@ -187,12 +216,14 @@ def demo(
 
     The critic refuses plan A. Plan B waits for an approval, its worker is killed with kill -9 after the payment, and
     a second worker finishes the run without paying twice. The demo needs no key and no server: it uses SQLite and
-    worker processes of its own, and reads the results back from both databases. Exits with 0 when the refund is paid,
-    5 when you deny it, and 4 when you leave it at its gate.
+    worker processes of its own, and reads the results back from both databases. At its end it offers the console, with
+    the run that it made. Exits with 0 when the refund is paid, 5 when you deny it, and 4 when you leave it at its gate.
     """
+    if console:
+        require_console()
     place = make_folder(folder)
     if as_json:
-        facts = _run_scenes(place, lambda _gate: "approve", lambda _scene: None)
+        facts = _run_scenes(place, recorded(place, _approve), lambda _scene: None)
         print_json(_document(place, facts))
         return _exit_code(facts)
     # Not `screen.is_terminal`: FORCE_COLOR sets that although no person may be watching.
@@ -200,9 +231,18 @@ def demo(
     demo_screen = DemoScreen(Screen(), is_paced=is_watched and not fast)
     demo_screen.begin(place)
     asks = is_watched and sys.stdin is not None and sys.stdin.isatty() and not yes
-    facts = _run_scenes(place, demo_screen.ask if asks else lambda _gate: "approve", demo_screen.show)
-    demo_screen.end(_next(place, facts), place)
+    with ExitStack() as stack:
+        pages = DemoPages(place, demo_screen, stack)
+        ask = recorded(place, demo_screen.ask if asks else _approve)
+        facts = _run_scenes(place, pages.ask if console and asks else ask, demo_screen.show)
+        demo_screen.end(_next(place, facts), place)
+        if asks:
+            pages.offer(facts["waiting"], is_waiting=_status(facts) == "awaiting_gate")
     return _exit_code(facts)
+
+
+def _approve(_gate: Facts) -> Answer:
+    return "approve"
 
 
 def _run_scenes(place: Folder, ask: Ask, show: Callable[[Scene], None]) -> DemoFacts:

@@ -1,4 +1,4 @@
-"""Starting, awaiting and killing the worker processes of the demo."""
+"""Starting, awaiting and killing the processes of the demo: its workers, and its console."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ FROZEN = "frozen"
 
 
 class Worker:
-    """A worker process, as a context manager that ends it.
+    """A worker process, or another module of the demo, as a context manager that ends it.
 
     It runs in its own process group, so that Ctrl-C reaches only the demo. If the demo is killed, the worker's stdin
     closes, and the worker ends itself.
     """
 
-    def __init__(self, folder: Folder, *words: str) -> None:
+    def __init__(self, folder: Folder, *words: str, module: str = "worker") -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         self._process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-P", "-m", "tercet.cli.demo.worker", str(folder.root), *words],
+            [sys.executable, "-P", "-m", f"tercet.cli.demo.{module}", str(folder.root), *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -57,6 +57,13 @@ class Worker:
         if line.strip() != FROZEN:
             raise self._failure(line)
 
+    def wait_for_link(self) -> str:
+        """Return the address that a console prints once it can be reached; raise its error if it failed before."""
+        line = self._read_line()
+        if not line.startswith("http://"):
+            raise self._failure(line)
+        return line.strip()
+
     def wait(self) -> None:
         """Wait until it ends; raise its error if it failed."""
         line = self._read_line()
@@ -75,7 +82,20 @@ class Worker:
             return UsageError(facts["message"], code=facts["code"], remedy=facts["remedy"])
         self._stderr.seek(0)
         last = self._stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
-        return InternalError(f"a worker of the demo ended with {code}: {last or 'it line nothing'}")
+        return InternalError(f"a worker of the demo ended with {code}: {last or 'it printed nothing'}")
+
+
+def say(word: str) -> None:
+    """Print a line for the process that started this one."""
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
+def end_with_parent() -> None:
+    """End this process when stdin closes."""
+    while os.read(0, 1):  # not sys.stdin, whose lock would block the exit
+        pass
+    os._exit(1)
 
 
 def _environment(folder: Folder) -> dict[str, str]:

@@ -110,23 +110,37 @@ class DemoScreen:
         for what, command in hints:
             self._screen.offer(f"  {what}:", command)
 
+    def show_link(self, link: str) -> None:
+        """Show the address of the console."""
+        self._screen.say()
+        self._screen.offer("  The console, with a link that logs you in once within 5 minutes:", link)
+
+    def read_line(self, prompt: str) -> str | None:
+        """Return the line that the user types, without space around it; None at the end of the input."""
+        self._screen.print(self._screen.escape_undecodable(f"  {prompt}: "), end="", soft_wrap=True)
+        line = sys.stdin.readline()
+        if not line:
+            self._screen.say()
+            return None
+        return line.strip().lower()
+
+    def say(self, text: str) -> None:
+        """Show a sentence."""
+        self._screen.say(Text(f"  {text}", style="bold"))
+
     def ask(self, gate: Facts) -> Answer:
         """Ask the user for the approver's answer."""
+        self.pose(gate)
+        while (line := self.read_line("Enter approves · n denies · q quits")) is not None:
+            if (answer := _ANSWERS.get(line)) is not None:
+                return answer
+        return "quit"
+
+    def pose(self, gate: Facts) -> None:
+        """Show the question that the approver is asked."""
         self._screen.say()
         part = f"{APPROVER.id} ({listed(APPROVER.roles)})"
-        self._screen.say(Text(f"  You are now {part}. May {_money(gate)} be paid?", style="bold"))
-        while True:
-            self._screen.print(
-                self._screen.escape_undecodable("  Enter approves · n denies · q quits: "),
-                end="",
-                soft_wrap=True,
-            )
-            line = sys.stdin.readline()
-            if not line:
-                self._screen.say()
-                return "quit"
-            if (answer := _ANSWERS.get(line.strip().lower())) is not None:
-                return answer
+        self.say(f"You are now {part}. May {_money(gate)} be paid?")
 
     # --- scenes ---
 

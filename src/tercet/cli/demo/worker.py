@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tercet.cli.demo.folder import OWNER, Folder
-from tercet.cli.demo.process import FROZEN
+from tercet.cli.demo.process import FROZEN, end_with_parent, say
 from tercet.contracts.errors import TercetError
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.request import Request
@@ -54,19 +53,6 @@ def freeze(point: str) -> None:
 
 def ignore(_point: str) -> None:
     """Do nothing at a crash point."""
-
-
-def say(word: str) -> None:
-    """Print a line for the process that started this one."""
-    sys.stdout.write(f"{word}\n")
-    sys.stdout.flush()
-
-
-def end_with_parent() -> None:
-    """End this process when stdin closes."""
-    while os.read(0, 1):  # not sys.stdin, whose lock would block the exit
-        pass
-    os._exit(1)
 
 
 def main(words: Sequence[str]) -> int:

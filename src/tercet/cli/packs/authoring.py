@@ -16,9 +16,9 @@ from tercet.cli.inputs import check_pack, load_pack
 from tercet.cli.options import AsJson, PackFolder, argument, option
 from tercet.cli.screen import Screen, print_json, respond, show_problems
 from tercet.contracts.errors import UsageError
+from tercet.contracts.packs.schema import PUBLIC_TYPES, json_schema
 from tercet.contracts.problem import Problem
-from tercet.contracts.schema import PUBLIC_TYPES, json_schema
-from tercet.packs.scaffold import EXAMPLE_INPUT, scaffold
+from tercet.packs.scaffold import EXAMPLE_ACTOR, EXAMPLE_INPUT, EXAMPLE_INTENT, scaffold
 from tercet.view.terminal.text import count, printable
 
 CHECK_EXAMPLES = """\
@@ -58,8 +58,10 @@ def _show_check(screen: Screen, name: str, problems: Sequence[Problem]) -> None:
 INIT_EXAMPLES = """\
 tercet init my_pack
 tercet check my_pack
+tercet test my_pack
 tercet verify my_pack my_pack/plans/sample.json
 tercet run my_pack --input '{"plant": "tomato"}'  # waits at a gate: exit 4
+tercet init my_agent --with gate,http,agent
 """
 
 
@@ -67,20 +69,36 @@ def init(
     folder: Annotated[Path, argument("DIR", "The folder to create; it must be new or empty.")],
     *,
     name: Annotated[str | None, option("NAME", "The pack's name: by default the folder's.")] = None,
+    with_: Annotated[
+        str,
+        option(
+            "FLAVOURS",
+            "What it has besides, with commas between: gate (a second person agrees to large amounts), http (a tool of an HTTP service), agent (a language model that plans).",
+            "--with",
+            show_default=False,
+        ),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Create a small pack that works.
 
-    It passes `tercet check`, its plan passes `tercet verify`, and its template can be run with `tercet run`.
+    It passes `tercet check` and `tercet test`, its plan passes `tercet verify`, and its template can be run with
+    `tercet run`. Comments in its files say what they are for, and `ci/` holds a job for a CI server.
     """
-    files = [path.relative_to(folder).as_posix() for path in scaffold(folder, name)]
+    flavours = [word.strip() for word in with_.split(",") if word.strip()]
+    files = [path.relative_to(folder).as_posix() for path in scaffold(folder, name, flavours)]
     ref = load_pack(folder).ref
     plan = next(file for file in files if file.startswith("plans/"))
-    commands = [
-        shlex.join(["tercet", "check", str(folder)]),
-        shlex.join(["tercet", "verify", str(folder), str(folder / plan)]),
-        shlex.join(["tercet", "run", str(folder), "--input", EXAMPLE_INPUT]),
-    ]
+    request = ("--intent", EXAMPLE_INTENT, "--input", EXAMPLE_INPUT)
+    lines = (
+        ("check", str(folder)),
+        ("test", str(folder)),
+        ("verify", str(folder), str(folder / plan)),
+        # A development run: one person alone could not approve it otherwise.
+        ("run", str(folder), *request, "--dev", "--as", EXAMPLE_ACTOR),
+        ("console", str(folder), "--dev"),
+    )
+    commands = [shlex.join(("tercet", *words)) for words in lines]
     if as_json:
         print_json({"pack": ref, "folder": str(folder), "files": files, "plan": plan, "next": commands})
     else:

@@ -11,10 +11,17 @@ from typing import Annotated, Any
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.evidence.stores import StoreUrl, open_library, read_evidence
-from tercet.cli.ids import find_session
 from tercet.cli.inputs import load_pack, read_input
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.journals import (
+    DEFAULT,
+    TENANT,
+    JournalUrl,
+    StoreUrl,
+    find_session,
+    journal_at,
+    open_library,
+    read_evidence,
+)
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, option
 from tercet.cli.screen import Screen, respond
 from tercet.cli.sessions.people import local_actor
@@ -31,7 +38,7 @@ from tercet.engine.session_reader import load_state
 from tercet.packs import Pack
 from tercet.view.terminal.text import listed, printable
 
-EXAMPLES = """\
+CONTEXT_EXAMPLES = """\
 tercet context examples/refunds
 tercet context examples/refunds --safety-mode read_only --role support_agent
 tercet context examples/refunds --session ses_0123456789abcdef
@@ -131,7 +138,6 @@ def _reject_other_options(*others: object) -> None:
     if any(other is not None for other in others):
         raise UsageError(
             "a session has its own request, owner and snapshot",
-            code="usage",
             remedy="give --session alone, or leave it out",
         )
 

@@ -20,20 +20,20 @@ from tercet.cli.sessions import people
 from tercet.contracts.errors import PackError
 from tercet.core.transcript import timestamp
 from tercet.executor.clock import SystemClock
+from tercet.packs.declarations import ServerTable
 from tercet.packs.loading import read_folder
 from tercet.packs.lock import LOCK_FILE, Pins, read_pins, taken, write_lock
-from tercet.packs.mcp_tables import ServerTable
 from tercet.tools.mcp.server import Change, Definition, McpServer, ServerSpec, demand_sdk, tool_name
 from tercet.tools.tool import Tool
 from tercet.view.terminal.text import count, json_text, printable
 
-LIST_EXAMPLES = """\
+LIST_TOOLS_EXAMPLES = """\
 tercet tools list examples/mcp
 tercet tools list examples/mcp --json
 """
 PIN_EXAMPLES = """\
 tercet tools pin examples/mcp
-tercet tools pin examples/mcp parcels --yes
+tercet tools pin examples/mcp depot --yes
 """
 DIFF_EXAMPLES = "tercet tools diff examples/mcp\n"
 

@@ -10,27 +10,23 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.files import require_writable
-from tercet.cli.ids import SessionId
 from tercet.cli.inputs import load_pack
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
+from tercet.cli.journals import DEFAULT, JournalUrl, SessionId, tenant_of, use_journal
 from tercet.cli.options import AsJson, Force, argument, option
+from tercet.cli.replay.runs import require_writable
 from tercet.cli.screen import Screen, print_json, respond
-from tercet.packs.files import read_files
-from tercet.replay.bundle.errors import BundleDamaged
+from tercet.packs.declared import read_files
 from tercet.replay.bundle.exporting import Exported, PackContent, export_run
-from tercet.replay.bundle.keys import KeyRing, usual_folder
-from tercet.replay.bundle.layout import Seal
-from tercet.replay.bundle.manifest import Manifest
-from tercet.replay.bundle.signing import PREFIX, parse_key
-from tercet.replay.bundle.verifying import Answer, Finding, verify_bundle
+from tercet.replay.bundle.layout import Manifest, Seal
+from tercet.replay.bundle.reading import Answer, Finding, verify_bundle
+from tercet.replay.bundle.signing import PREFIX, BundleDamaged, KeyRing, parse_key, usual_folder
 from tercet.view.terminal.text import count, printable
 
 EXPORT_EXAMPLES = """\
 tercet export ses_0123456789abcdef -o run.tercet --pack examples/refunds
 tercet export ses_0123456789abcdef -o run.tercet --pack examples/refunds --sign release
 """
-VERIFY_EXAMPLES = """\
+VERIFY_FILE_EXAMPLES = """\
 tercet verify-bundle run.tercet
 tercet verify-bundle run.tercet --key release
 """
@@ -71,7 +67,9 @@ def export(
     packs = [_content(folder) for folder in pack or ()]
     exported = use_journal(
         journal,
-        lambda opened: export_run(opened, TENANT, session, path, packs=packs, signer=signer, is_forced=force),
+        lambda opened: export_run(
+            opened, tenant_of(opened), session, path, packs=packs, signer=signer, is_forced=force
+        ),
     )
     return respond(
         lambda: {"file": str(path), **_facts(exported.manifest, exported.seal)},
@@ -218,7 +216,7 @@ def _show_signer(screen: Screen, seal: Seal, wanted: str | None) -> None:
 
 
 NEW_EXAMPLES = "tercet signing-keys new release\n"
-LIST_EXAMPLES = "tercet signing-keys list\n"
+LIST_KEYS_EXAMPLES = "tercet signing-keys list\n"
 SHOW_EXAMPLES = """\
 tercet signing-keys show release
 tercet signing-keys show release --json

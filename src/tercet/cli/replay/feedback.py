@@ -9,11 +9,10 @@ from typing import Annotated
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.files import make_folder, require_writable, write_file
-from tercet.cli.ids import complete_gate, complete_session
 from tercet.cli.inputs import read_input
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, complete_gate, complete_session, use_journal
 from tercet.cli.options import AsJson, Force, argument, option
+from tercet.cli.replay.runs import make_folder, require_writable, write_file
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.sessions.people import ActorsPath, local_user_from
 from tercet.contracts.errors import UsageError
@@ -30,7 +29,7 @@ ADD_EXAMPLES = """\
 tercet feedback add ses_0123456789abcdef --note "the refund leaves out the shipping"
 tercet feedback add ses_0123456789abcdef --note "too little" --expected '{"amount_inr": 1299}'
 """
-LIST_EXAMPLES = """\
+LIST_FEEDBACK_EXAMPLES = """\
 tercet feedback list
 tercet feedback list ses_0123456789abcdef --json
 """

@@ -10,24 +10,20 @@ from typing import Annotated
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.files import make_folder, require_writable
-from tercet.cli.ids import complete_runs, is_bundle
 from tercet.cli.inputs import load_pack
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, complete_runs, is_bundle, use_journal
 from tercet.cli.options import AsJson, Force, argument, option
-from tercet.cli.replay.replay import progress_over
-from tercet.cli.replay.replay_view import Tally, show_change, show_difference, show_replayed
-from tercet.cli.replay.runs import read_runs
+from tercet.cli.replay.replay import Tally, progress_over, show_change, show_difference, show_replayed
+from tercet.cli.replay.runs import make_folder, read_runs, require_writable
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.contracts.errors import UsageError
 from tercet.core.state import TERMINAL
-from tercet.replay.bundle.exporting import export_run
-from tercet.replay.bundle.writing import new_file
+from tercet.replay.bundle.exporting import export_run, new_file
 from tercet.replay.golden import GoldenReport, GoldenRun, file_name, files_in
 from tercet.replay.golden import check as check_folder
 from tercet.replay.recording import Recording
 from tercet.replay.replay import replay_many
-from tercet.view.replay import ReplayReport
+from tercet.view.run import ReplayReport
 from tercet.view.terminal.text import count, printable
 
 ADD_EXAMPLES = """\

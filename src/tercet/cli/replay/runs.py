@@ -1,4 +1,4 @@
-"""Reading recorded runs: sessions of the journal by id, or bundles by file name."""
+"""Reading recorded runs, from the journal or from bundles, and writing the files that commands make."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias, get_args
 
-from tercet.cli.ids import complete_run, complete_runs, is_bundle
-from tercet.cli.journals import TENANT, journal_at
+from tercet.cli.journals import complete_run, complete_runs, is_bundle, journal_at, tenant_of
 from tercet.cli.options import argument, flag, option
 from tercet.contracts.errors import ReplayError, TercetError, UsageError
 from tercet.contracts.runs.session import SessionStatus
@@ -19,8 +18,9 @@ from tercet.core.fold.base import IllegalEvent
 from tercet.engine.session_reader import list_rows
 from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal
-from tercet.replay.bundle.errors import BundleDamaged
+from tercet.replay.bundle.exporting import demand_free, new_file
 from tercet.replay.bundle.reading import Bundle, open_bundle
+from tercet.replay.bundle.signing import BundleDamaged
 from tercet.replay.recording import Recording, load, load_bundle, load_run
 
 RunName: TypeAlias = Annotated[
@@ -56,7 +56,7 @@ async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
         return
     async with journal_at(url) as journal:
         with _unexpected_as(lambda reason: JournalCorrupt(f"stream {name}", reason)):
-            yield Source(journal=journal, tenant=TENANT, session=name)
+            yield Source(journal=journal, tenant=tenant_of(journal), session=name)
 
 
 def _bundle_fault(reason: str) -> BundleDamaged:
@@ -150,7 +150,7 @@ def open_runs(
 
 
 async def _names(journal: Journal, intent: str | None, status: str | None) -> list[str]:
-    rows = list_rows(journal, TENANT, intent=intent, status=status)
+    rows = list_rows(journal, tenant_of(journal), intent=intent, status=status)
     if not (found := [row.session_id async for row in rows]):
         raise UsageError(
             "no run of the journal matches",
@@ -162,8 +162,8 @@ async def _names(journal: Journal, intent: str | None, status: str | None) -> li
 
 async def _read(journal: Journal, name: str, *, is_all: bool) -> Recording:
     if is_all:
-        return await load(journal, TENANT, name)
-    return await (load_bundle(Path(name)) if is_bundle(name) else load_run(journal, TENANT, name))
+        return await load(journal, tenant_of(journal), name)
+    return await (load_bundle(Path(name)) if is_bundle(name) else load_run(journal, tenant_of(journal), name))
 
 
 def read_runs(
@@ -172,3 +172,50 @@ def read_runs(
     """Read all selected runs into memory, for callers that need each several times."""
     with open_runs(url, runs, is_all=is_all, intent=intent, status=status) as found:
         return list(found)
+
+
+# --- files ---
+# A report or drawing that Tercet made, which its first bytes show, is replaced, since it can be made again at any
+# time. Any other file is kept, also a bundle, a proposal or weights, unless `--force` is given. This is checked
+# before any work is done, and an existing file stays until the new one is complete.
+
+
+DRAWING = b"<!-- drawn by Tercet -->\n"
+"""The first bytes of a drawing."""
+
+
+def require_writable(path: Path, *, is_forced: bool, mark: bytes = b"") -> None:
+    """Raise `UsageError` if a file would be overwritten that does not begin with `mark`."""
+    demand_free(path, is_forced=True)  # refuses pipes and devices, which must not be read
+    demand_free(path, is_forced=is_forced or _begins(path, mark))
+
+
+def _begins(path: Path, mark: bytes) -> bool:
+    if not mark or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(mark)) == mark
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file that `require_writable` has allowed; a link is followed."""
+    with new_file(path.resolve(), is_forced=True) as file:
+        file.write(data)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder unless it exists; raise `UsageError` if that fails."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError(
+            f"{folder} is not a folder",
+            code="not_a_folder",
+            remedy="name a folder that exists, or one that you can create",
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            f"cannot create the folder {folder}: {error.strerror or error}",
+            code="unwritable",
+            remedy="name a folder that exists, or one that you can create",
+        ) from error

@@ -9,9 +9,8 @@ from typing import Annotated
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.ids import is_bundle
 from tercet.cli.inputs import load_pack
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, is_bundle, use_journal
 from tercet.cli.options import AsJson, Force, PackFolder, argument, option
 from tercet.cli.replay.replay import progress_over
 from tercet.cli.replay.runs import Everything, Intent, Status, read_runs, require_runs
@@ -22,8 +21,7 @@ from tercet.engine.streams.experience import read_feedback
 from tercet.journal.protocol import Journal
 from tercet.replay.recording import Recording
 from tercet.replay.tuning.acceptance import accept as accept_proposal
-from tercet.replay.tuning.evaluation import Evaluation
-from tercet.replay.tuning.expectation import Expectation
+from tercet.replay.tuning.evaluation import Evaluation, Expectation
 from tercet.replay.tuning.proposal import Proposal, demand_folder, propose, read_proposal, write_proposal
 from tercet.replay.tuning.scoring import Interval, Score
 from tercet.replay.tuning.search import Found, demand_libraries

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 from rich.text import Text
 
 from tercet.cli.inputs import STDIN
-from tercet.cli.run.outline import Entry, outline
 from tercet.cli.run.review import Case
 from tercet.cli.screen import Screen
 from tercet.contracts.context import CompiledContext
@@ -21,11 +21,99 @@ from tercet.contracts.plan import Step
 from tercet.contracts.shape import as_object
 from tercet.contracts.steps import graph
 from tercet.contracts.steps.effective import effective
+from tercet.contracts.steps.graph import Graph
 from tercet.contracts.values import references
 from tercet.contracts.verdict import Refusal, Verdict
 from tercet.critic.rule_report import RuleAtStep, RuleReport, RuleUse, report_rules
 from tercet.critic.waits import Wait
 from tercet.view.terminal.text import count, listed, printable
+
+MOST = 30
+"""Plans with more steps are shortened."""
+FIRST = 12
+"""The number of first steps that are shown of such a plan."""
+DEEPEST = 8
+"""The largest depth of the tree; deeper steps are shown at this depth."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A step in the tree, or a number of omitted steps."""
+
+    step: int | None
+    """None for omitted steps."""
+    skipped: int = 0
+    first: str = ""
+    """The prefix of its first line."""
+    rest: str = ""
+    """The prefix of its other lines."""
+    beside: tuple[int, ...] = ()
+    """Its dependencies besides its parent."""
+
+
+def outline(graph: Graph, offending: int | None) -> Iterator[Entry]:
+    """Return the entries of a plan's tree, from the top."""
+    size = len(graph.predecessors)
+    if size > MOST:
+        yield from _flat(graph, size, offending)
+        return
+    parents = _parents(graph)
+    children: dict[int | None, list[int]] = {}
+    for step, parent in enumerate(parents):
+        children.setdefault(parent, []).append(step)
+    for root in children.get(None, []):
+        yield from _branch(graph, children, root, "", "", None)
+
+
+def _branch(
+    graph: Graph, children: dict[int | None, list[int]], step: int, first: str, rest: str, parent: int | None
+) -> Iterator[Entry]:
+    own = children.get(step, [])
+    stem = f"{rest}│  " if own else f"{rest}   "
+    beside = tuple(p for p in graph.predecessors[step] if p != parent)
+    yield Entry(step=step, first=first, rest=stem, beside=beside)
+    for child in own:
+        is_last = child == own[-1]
+        yield from _branch(
+            graph,
+            children,
+            child,
+            f"{rest}{'└─ ' if is_last else '├─ '}",
+            f"{rest}{'   ' if is_last else '│  '}",
+            step,
+        )
+
+
+def _parents(graph: Graph) -> list[int | None]:
+    """Return the parent of each step; None for roots."""
+    depth = [0] * len(graph.predecessors)
+    parents: list[int | None] = [None] * len(graph.predecessors)
+    for step in graph.order:
+        if not graph.predecessors[step]:
+            continue
+        last = max(graph.predecessors[step], key=lambda before: (depth[before], before))
+        if depth[last] < DEEPEST:
+            parents[step], depth[step] = last, depth[last] + 1
+        else:
+            parents[step], depth[step] = parents[last], depth[last]
+    return parents
+
+
+def _flat(graph: Graph, size: int, offending: int | None) -> Iterator[Entry]:
+    shown = list(range(FIRST)) if offending is None else sorted({*range(FIRST), offending})
+    for step, gap in _with_gaps(shown, size):
+        yield Entry(step=step, rest="   ", beside=graph.predecessors[step])
+        if gap:
+            yield Entry(step=None, skipped=gap)
+
+
+def _with_gaps(shown: list[int], size: int) -> Iterable[tuple[int, int]]:
+    """Yield each shown step with the number of steps that are omitted after it."""
+    return [(step, after - step - 1) for step, after in zip(shown, [*shown[1:], size], strict=True)]
+
+
+# --- case view ---
+
 
 MOST_FINDINGS = 6
 """The number of findings that are shown besides the decisive one."""
@@ -73,17 +161,32 @@ def _show_plan(screen: Screen, case: Case) -> None:
 
 
 def _findings(verdict: Verdict) -> tuple[Refusal | None, list[Refusal]]:
-    """Return the decisive refusal, and the others without repetitions."""
+    """Return the decisive refusal, and the others without repetitions; a fact that several rest on is said once."""
     if not verdict.refusals:
         return None, []
     first, *others = verdict.refusals
+    details = [source.detail for each in verdict.refusals for source in each.sources if source.detail]
     said = {(first.step, first.reason)}
     left: list[Refusal] = []
     for other in others:
         is_same = other.step is None and (other.code, other.remedy) == (first.code, first.remedy)
-        if not is_same and (other.step, other.reason) not in said:
-            said.add((other.step, other.reason))
+        if is_same or (other.step, other.reason) in said:
+            continue
+        told = [reason for _, reason in said]
+        known = next(
+            (
+                each
+                for each in details
+                if other.reason.endswith(each) and any(each in reason for reason in told)
+            ),
+            "",
+        )
+        said.add((other.step, other.reason))
+        if not known:
             left.append(other)
+        elif other.sources:
+            short = f"{other.reason.removesuffix(f': {known}')}, for the same reason"
+            left.append(other.model_copy(update={"reason": short}))
     return first, left
 
 
@@ -145,14 +248,23 @@ def _show_rest(screen: Screen, others: Sequence[Refusal]) -> None:
         screen.put(Text(more, style="dim"))
 
 
+def show_plain_verdict(screen: Screen, verdict: Verdict) -> None:
+    """Print the verdict of a service on a plan, without the plan: only the service has the pack."""
+    show_refusals(screen, verdict)
+    _show_verdict(screen, verdict, ())
+
+
 def show_verdict(screen: Screen, case: Case) -> None:
     """Print whether a plan may run, and the gates that it waits for."""
-    verdict = case.verdict
+    _show_verdict(screen, case.verdict, case.waits if case.verdict.ok else ())
+
+
+def _show_verdict(screen: Screen, verdict: Verdict, waits: Sequence[Wait]) -> None:
     if verdict.ok:
         line = Text.assemble(("✓ verified: ", "bold green"), printable("; ".join(verdict.reasons)))
         if verdict.gates:
-            waits = listed([f"{demand.gate} at step {demand.step}" for demand in verdict.gates])
-            line.append(f"; waits for {waits}")
+            gates = listed([f"{demand.gate} at step {demand.step}" for demand in verdict.gates])
+            line.append(f"; waits for {gates}")
         screen.say(line)
         if verdict.deferred:
             later = Text(f"decided at dispatch: {listed(verdict.deferred)}", style="dim")
@@ -160,7 +272,7 @@ def show_verdict(screen: Screen, case: Case) -> None:
         if verdict.unchecked:
             text = f"not checked without a request (--input): {listed(verdict.unchecked)}"
             screen.put(Text(text, style="yellow"), first="  ", rest="    ")
-        for wait in case.waits:
+        for wait in waits:
             _show_wait(screen, wait)
     else:
         where = "" if verdict.offending_step is None else f" at step {verdict.offending_step}"

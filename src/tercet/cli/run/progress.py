@@ -25,8 +25,7 @@ from tercet.core import events as e
 from tercet.core.state import State
 from tercet.executor.clock import Clock
 from tercet.view.phases import PhaseEvent
-from tercet.view.terminal.events import Columns, line_of
-from tercet.view.terminal.outputs import Phases, details
+from tercet.view.terminal.outputs import Columns, Phases, details, line_of
 from tercet.view.terminal.text import duration_text, printable
 from tercet.view.vocabulary import step_text
 

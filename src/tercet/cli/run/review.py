@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal
 from uuid import uuid4
 
-from tercet.cli.evidence.stores import open_library, read_evidence
+from tercet.cli.journals import open_library, read_evidence
 from tercet.cli.sessions.people import local_actor
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import msgspec
 
 from tercet.cli import ExitCode
-from tercet.cli.amounts import read_amounts, read_duration
-from tercet.cli.evidence.stores import StoreUrl
-from tercet.cli.ids import SessionId
-from tercet.cli.inputs import load_checked_pack, load_pack, read_input, read_plan, reject_template
-from tercet.cli.journal.telemetry import SampleRate, TelemetryWords, settings_of
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
+from tercet.cli.inputs import (
+    load_checked_pack,
+    load_pack,
+    read_amounts,
+    read_duration,
+    read_input,
+    read_plan,
+    reject_template,
+)
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, SessionId, StoreUrl, use_journal
 from tercet.cli.options import (
     AsJson,
     Intent,
@@ -22,10 +28,13 @@ from tercet.cli.options import (
     SnapshotName,
     flag,
     option,
+    takes,
 )
+from tercet.cli.remote import acting_as, demand_intent, pack_name, refuse_options
 from tercet.cli.run.progress import NoProgress, Progress
-from tercet.cli.run.runner import Foreground
+from tercet.cli.run.runner import Call, Foreground, SampleRate, TelemetryWords, run_at_service, settings_of
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.server_option import is_service
 from tercet.cli.sessions.next_commands import EXIT_CODES, Commands, recorded_folder
 from tercet.cli.sessions.people import (
     ActAs,
@@ -40,14 +49,77 @@ from tercet.cli.sessions.session_view import show_ending
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
 from tercet.contracts.runs.trace_context import read_traceparent
+from tercet.core.plans import dump_plan
 from tercet.engine.models.planners import PlannerName
 from tercet.engine.session_reader import load_state
 from tercet.executor.clock import SystemClock
-from tercet.observe.settings import DEFAULT_RATE, TelemetrySettings
+from tercet.observe.settings import DEFAULT_RATE
 from tercet.packs import Pack
 from tercet.runtime import RunResult, Runtime
 from tercet.view.terminal.text import printable
 from tercet.view.vocabulary import standing
+
+if TYPE_CHECKING:
+    from tercet.service.client import AsyncClient
+
+_SET_THERE = "the service was started with its own"
+
+
+class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a command that runs a session: what is reported about it, and where its facts and events are."""
+
+    telemetry: TelemetryWords = None
+    sample: SampleRate = DEFAULT_RATE
+    store: StoreUrl = ""
+    journal: JournalUrl = DEFAULT
+    as_json: AsJson = False
+
+    def run_at_service(
+        self, call: Call, *, refused: Mapping[str, object], act_as: str = "", resumed: str = ""
+    ) -> ExitCode:
+        """Let a service run the session; raises `UsageError` for an option that only this machine could use."""
+        here = {**refused, "--telemetry": self.telemetry, "--store": self.store}
+        refuse_options(self.journal, here, _SET_THERE)
+        return run_at_service(self.journal, call, as_json=self.as_json, act_as=act_as, resumed=resumed)
+
+    def run(
+        self,
+        loaded: Pack,
+        folder: Path,
+        act: Callable[[Runtime], Awaitable[RunResult]],
+        *,
+        is_new: bool = False,
+        evidence: Sequence[str] = (),
+    ) -> ExitCode:
+        """Run a session in this process and show the result; `evidence` are ids that the input could have named."""
+        observed = settings_of(self.telemetry, self.sample)
+        commands = Commands(journal=self.journal, pack=str(folder), actors=actors_of(folder))
+        screen = Screen()
+        progress = NoProgress() if self.as_json else Progress(screen, SystemClock())
+        foreground = Foreground(loaded, progress, commands, store=self.store, telemetry=observed)
+        recorded = foreground.run(act, is_new=is_new)
+        state = recorded.state
+        if self.as_json:
+            print_json(session_json(recorded, commands) | foreground.telemetry_json)
+        else:
+            if not progress.has_shown:
+                sent, session = "this request was sent before, as session", printable(state.start.session)
+                screen.say(
+                    f"· {sent} {session}" if is_new else f"· session {session} is over: nothing was done"
+                )
+            screen.say()
+            now = SystemClock().now()
+            show_ending(
+                screen,
+                state,
+                commands,
+                now=now,
+                rollback=recorded.rollback,
+                refusal=recorded.refusal,
+                evidence=evidence,
+            )
+        return EXIT_CODES[standing(state)]
+
 
 RESUME_EXAMPLES = """\
 tercet sessions resume ses_0123456789abcdef
@@ -57,6 +129,7 @@ tercet sessions resume ses_0123456789abcdef --pack examples/refunds --extend too
 MIGRATE_EXAMPLES = "tercet sessions migrate ses_0123456789abcdef --pack examples/refunds\n"
 
 
+@takes(SessionOptions)
 def resume(
     session: SessionId,
     *,
@@ -71,11 +144,7 @@ def resume(
             "First add to its budget: tokens, tool_calls, cost_microcents or wall_clock_ms; may be given several times.",
         ),
     ] = None,
-    telemetry: TelemetryWords = None,
-    sample: SampleRate = DEFAULT_RATE,
-    store: StoreUrl = "",
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    options: SessionOptions,
 ) -> ExitCode:
     """Continue a session that was paused, answered or interrupted.
 
@@ -84,20 +153,19 @@ def resume(
     unchanged. A session that is pinned to another pack or snapshot is refused: move it with `tercet sessions
     migrate`, or end it with `tercet sessions cancel`. Exits as `tercet run` does.
     """
-    observed = settings_of(telemetry, sample)
     more = read_amounts(extend) if extend else None
-    folder = pack if pack is not None else _pack_of(session, journal)
+    if is_service(options.journal):
+
+        async def call(client: AsyncClient) -> str:
+            if more:
+                await client.call("extendBudget", {"session_id": session, "more": more})
+            return (await client.resume(session)).id
+
+        return options.run_at_service(call, refused={"--pack": pack}, resumed=session)
+    folder = pack if pack is not None else _pack_of(session, options.journal)
     loaded = load_pack(folder)
     actor = local_actor(loaded)
-    return run_session(
-        loaded,
-        folder,
-        journal,
-        lambda runtime: runtime.resume(session, extend=more, actor=actor),
-        store=store,
-        telemetry=observed,
-        as_json=as_json,
-    )
+    return options.run(loaded, folder, lambda runtime: runtime.resume(session, extend=more, actor=actor))
 
 
 def _pack_of(session: str, url: str) -> Path:
@@ -118,64 +186,36 @@ def _pack_of(session: str, url: str) -> Path:
     )
 
 
+@takes(SessionOptions)
 def migrate(
     session: SessionId,
     *,
-    pack: Annotated[Path, option("PACK", "The folder of the pack to move it to.")],
-    telemetry: TelemetryWords = None,
-    sample: SampleRate = DEFAULT_RATE,
-    store: StoreUrl = "",
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    pack: Annotated[
+        Path | None,
+        option(
+            "PACK",
+            "The folder of the pack to move it to; not with --server, which uses the pack that it serves.",
+        ),
+    ] = None,
+    options: SessionOptions,
 ) -> ExitCode:
     """Move a session to this pack and the current rules.
 
     The session continues with the pack's newest snapshot. Its plan is reviewed again, earlier approvals are void, and
     completed steps are not repeated. Exits as `tercet run` does.
     """
-    observed = settings_of(telemetry, sample)
+    if is_service(options.journal):
+
+        async def call(client: AsyncClient) -> str:
+            await client.call("migrateSession", {"session_id": session})
+            return session
+
+        return options.run_at_service(call, refused={"--pack": pack}, resumed=session)
+    if pack is None:
+        raise UsageError("migrate needs --pack", remedy="name the folder of the pack to move it to")
     loaded = load_checked_pack(pack)
     actor = local_actor(loaded)
-    return run_session(
-        loaded,
-        pack,
-        journal,
-        lambda runtime: runtime.migrate(session, actor=actor),
-        store=store,
-        telemetry=observed,
-        as_json=as_json,
-    )
-
-
-def run_session(
-    loaded: Pack,
-    folder: Path,
-    journal: str,
-    act: Callable[[Runtime], Awaitable[RunResult]],
-    *,
-    store: str,
-    telemetry: TelemetrySettings,
-    as_json: bool,
-    is_new: bool = False,
-    evidence: Sequence[str] = (),
-) -> ExitCode:
-    """Run a session in this process and show the result; `evidence` are ids that the input could have named."""
-    commands = Commands(journal=journal, pack=str(folder), actors=actors_of(folder))
-    screen = Screen()
-    progress = NoProgress() if as_json else Progress(screen, SystemClock())
-    foreground = Foreground(loaded, progress, commands, store=store, telemetry=telemetry)
-    recorded = foreground.run(act, is_new=is_new)
-    state = recorded.state
-    if as_json:
-        print_json(session_json(recorded, commands) | foreground.telemetry_json)
-    else:
-        if not progress.has_shown:
-            sent, session = "this request was sent before, as session", printable(state.start.session)
-            screen.say(f"· {sent} {session}" if is_new else f"· session {session} is over: nothing was done")
-        screen.say()
-        now = SystemClock().now()
-        show_ending(screen, state, commands, now=now, rollback=recorded.rollback, evidence=evidence)
-    return EXIT_CODES[standing(state)]
+    return options.run(loaded, pack, lambda runtime: runtime.migrate(session, actor=actor))
 
 
 RUN_EXAMPLES = """\
@@ -230,6 +270,7 @@ TraceParent: TypeAlias = Annotated[
 ]
 
 
+@takes(SessionOptions)
 def run(
     pack: PackFolder,
     *,
@@ -244,13 +285,9 @@ def run(
     request_key: RequestKey = None,
     ttl: TimeToLive = None,
     traceparent: TraceParent = "",
-    telemetry: TelemetryWords = None,
-    sample: SampleRate = DEFAULT_RATE,
-    store: StoreUrl = "",
     as_: ActAs = "",
     dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    options: SessionOptions,
 ) -> ExitCode:
     """Run a request: plan it, review the plan, call its tools.
 
@@ -262,26 +299,34 @@ def run(
     Exits with 0 if the run completed, 3 if the critic refused its plan, 4 if it waits at a gate or was paused, and 5
     if it failed, was escalated, rejected, cancelled or expired, or if the journal could not be written.
     """
-    require_local_journal(journal, is_dev=dev)
-    observed = settings_of(telemetry, sample)
-    caller = str(read_traceparent(traceparent)) if traceparent else ""
     ttl_ms = None if ttl is None else read_duration(ttl)
-    loaded = load_checked_pack(pack)
     given = None if plan is None else read_plan(plan)
     if plan is not None and given is not None:
         reject_template(given, plan, "run")
     asked = intent or (given.intent if given else None)
+    request = Request(intent=asked or "", input=read_input(input_), request_key=request_key)
+    if is_service(options.journal):
+        sent = {
+            "pack": pack_name(pack),
+            "plan": None if given is None else dump_plan(given),
+            "planner": planner,
+            "runtime": None if ttl_ms is None else {"max_session_duration_ms": ttl_ms},
+            "safety_mode": safety_mode,
+            "shadow": shadow or None,
+        }
+        refused = {"--model": model, "--snapshot": snapshot, "--traceparent": traceparent}
+        return _invoke(request, sent, options, refused=refused, act_as=as_, is_dev=dev)
+    require_local_journal(options.journal, is_dev=dev)
+    caller = str(read_traceparent(traceparent)) if traceparent else ""
+    loaded = load_checked_pack(pack)
     spec = loaded.decision_for(asked)
     actor = starting_actor(loaded, as_, is_dev=dev)
-    request = Request(
-        intent=asked or (*spec.intents, spec.id)[0], input=read_input(input_), request_key=request_key
-    )
+    request = request.model_copy(update={"intent": asked or (*spec.intents, spec.id)[0]})
     has_template = any(each.intent == request.intent for each in loaded.templates)
     is_filled = given is None and has_template and not model and planner in (None, "template")
-    return run_session(
+    return options.run(
         loaded,
         pack,
-        journal,
         lambda runtime: runtime.run(
             request,
             plan=given,
@@ -296,9 +341,27 @@ def run(
             dev=dev,
             folder=str(pack),
         ),
-        store=store,
-        telemetry=observed,
-        as_json=as_json,
         is_new=True,
         evidence=[fact.id for fact in loaded.evidence] if is_filled else (),
     )
+
+
+def _invoke(
+    request: Request,
+    sent: Mapping[str, Any],
+    options: SessionOptions,
+    *,
+    refused: Mapping[str, object],
+    act_as: str,
+    is_dev: bool,
+) -> ExitCode:
+    """Send a request to a service, and follow its session."""
+    demand_intent(request.intent)
+    params = {name: value for name, value in sent.items() if value is not None}
+
+    async def call(client: AsyncClient) -> str:
+        asked = {"request": request.model_dump(mode="json"), **params, "mode": "stream"}
+        return str((await client.call("invokeAgent", asked))["session"]["session_id"])
+
+    actor = acting_as(options.journal, act_as, is_dev=is_dev)
+    return options.run_at_service(call, refused=refused, act_as=actor)

@@ -8,31 +8,128 @@ although the tool's thread still runs.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    redirect_stdout,
+)
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
 from tercet.cli import ExitCode
-from tercet.cli.evidence.stores import find_library
-from tercet.cli.journal.telemetry import open_telemetry
-from tercet.cli.journals import RecordedSession, journal_at, read_session
+from tercet.cli.journals import RecordedSession, find_library, journal_at, read_session, tenant_of
+from tercet.cli.options import option
+from tercet.cli.remote import open_remote
 from tercet.cli.run.progress import NoProgress, Progress, show_cursor
-from tercet.cli.sessions.next_commands import Commands
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.sessions.next_commands import EXIT_CODES, Commands
+from tercet.cli.sessions.session_json import as_json as session_json
+from tercet.cli.sessions.session_view import show_ending
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.engine.control import GRACE_MS
+from tercet.engine.session_reader import load_history, load_state
+from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalFull, LeaseHeld
-from tercet.observe.settings import TelemetrySettings
+from tercet.journal.protocol import Journal
+from tercet.observe.settings import (
+    DEFAULT_RATE,
+    STDERR,
+    Sampling,
+    TelemetrySettings,
+    collector_address,
+    demand_library,
+    read_settings,
+)
+from tercet.observe.telemetry import Telemetry
 from tercet.packs import Pack
 from tercet.runtime import RunResult, Runtime, RuntimeOptions
 from tercet.view.terminal.text import duration_text, listed, printable
+from tercet.view.vocabulary import standing
+
+if TYPE_CHECKING:
+    from tercet.service.client import AsyncClient
+
+
+VARIABLE = "TERCET_TELEMETRY"
+SAMPLE_VARIABLE = "TERCET_SAMPLE"
+
+TelemetryWords: TypeAlias = Annotated[
+    list[str] | None,
+    option(
+        "WHAT",
+        f"Export telemetry: otlp (a collector, see OTEL_EXPORTER_OTLP_ENDPOINT), prometheus[:PORT] or log[:FILE]; may be given several times. By default {VARIABLE}, else nothing.",
+        "--telemetry",
+        envvar=VARIABLE,
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+SampleRate: TypeAlias = Annotated[
+    float,
+    option(
+        "RATE",
+        f"The share of the runs to trace, from 0 to 1, besides every failed, gated or escalated one: by default {SAMPLE_VARIABLE}, else {DEFAULT_RATE}.",
+        "--sample",
+        envvar=SAMPLE_VARIABLE,
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+
+
+def settings_of(words: Sequence[str] | None, rate: float) -> TelemetrySettings:
+    """Return the settings that the options name; raise `UsageError` if one is invalid."""
+    settings = read_settings(words or (), Sampling(rate))
+    if settings.needs_library:
+        demand_library()
+    return settings
+
+
+@asynccontextmanager
+async def open_telemetry(
+    settings: TelemetrySettings, say: Callable[[str], None], undelivered: dict[str, int]
+) -> AsyncGenerator[tuple[Telemetry, ...]]:
+    """Open the observers that settings name; report where they send to, and at the end what was not delivered."""
+    if not settings.is_on:
+        yield ()
+        return
+    # What a collector does not accept is reported once below; the exporters would repeat it.
+    logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
+    async with Telemetry(settings) as telemetry:
+        say(f"· telemetry: {'; '.join(_ways(telemetry))}")
+        yield (telemetry,)
+    undelivered.update(telemetry.dropped)
+    if telemetry.dropped:
+        lost = ", ".join(f"{number:,} {what}" for what, number in telemetry.dropped.items())
+        say(f"· telemetry: not delivered: {lost}")
+
+
+def _ways(telemetry: Telemetry) -> list[str]:
+    settings, found = telemetry.settings, list[str]()
+    if settings.otlp:
+        found.append(f"spans of {settings.sampling} to {printable(collector_address(os.environ), 200)}")
+    if telemetry.metrics_address:
+        found.append(f"metrics on {telemetry.metrics_address}")
+    if settings.log is not None:
+        found.append(
+            f"a log {'on stderr' if str(settings.log) == STDERR else f'in {printable(str(settings.log), 200)}'}"
+        )
+    return found
+
+
+# --- runner ---
+
 
 T = TypeVar("T")
 
@@ -229,3 +326,69 @@ def _signals(
         unheard.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+# --- following ---
+
+
+POLL_S = 0.2
+
+Tell: TypeAlias = Callable[[State, e.Event], None]
+Call: TypeAlias = "Callable[[AsyncClient], Awaitable[str]]"
+"""Starts or resumes a session at a service, and returns its id."""
+
+
+async def follow(
+    journal: Journal, session: str, tell: Tell, *, until: Callable[[State], bool], after: State | None = None
+) -> State:
+    """Report the events of a session after a state, and return its state once that is one to stop at."""
+    state, tenant = after or State(), tenant_of(journal)
+    while True:
+        for event, then in (await load_history(journal, tenant, session, after=state)).walk():
+            state = then
+            tell(state, event)
+        if until(state):
+            return state
+        await asyncio.sleep(POLL_S)
+
+
+def has_settled(state: State) -> bool:
+    """Return whether a session is over, waits for a person or is paused: a service does nothing more by itself."""
+    return standing(state) not in ("in progress", "ending")
+
+
+def run_at_service(url: str, call: Call, *, as_json: bool, act_as: str = "", resumed: str = "") -> ExitCode:
+    """Start or resume a session at a service, follow it until it ends or waits, and show the result as `tercet run` does."""
+    commands, screen = Commands(journal=url), Screen()
+    progress = NoProgress() if as_json else Progress(screen, SystemClock())
+    started: list[str] = []
+
+    async def main() -> RecordedSession:
+        async with open_remote(url, act_as=act_as) as journal:
+            before = await load_state(journal, journal.tenant, resumed) if resumed else None
+            session = await call(journal.client)
+            started.append(session)
+            drawing = asyncio.ensure_future(progress.redraw_until_cancelled())
+            try:
+                await follow(journal, session, progress.tell, until=has_settled, after=before)
+            finally:
+                drawing.cancel()
+            return await read_session(journal, session)
+
+    try:
+        with progress:
+            recorded = asyncio.run(main())
+    except KeyboardInterrupt:
+        if started and not as_json:
+            screen.offer("· the run goes on at the service. Follow it with:", commands.watch(started[0]))
+        raise
+    state = recorded.state
+    if as_json:
+        print_json(session_json(recorded, commands))
+    else:
+        if not progress.has_shown:
+            screen.say(f"· session {printable(state.start.session)} is {standing(state)}: nothing was done")
+        screen.say()
+        now, rollback = SystemClock().now(), recorded.rollback
+        show_ending(screen, state, commands, now=now, rollback=rollback, refusal=recorded.refusal)
+    return EXIT_CODES[standing(state)]

@@ -4,28 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import sys
+import webbrowser
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
 
 from tercet.cli import ExitCode
-from tercet.cli.evidence.stores import StoreUrl, find_library
 from tercet.cli.inputs import load_pack
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
-from tercet.cli.options import AsJson, argument, flag, option
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, StoreUrl, find_library, journal_at
+from tercet.cli.options import AsJson, argument, flag, option, takes
 from tercet.cli.run.runner import run_until_complete
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.serve.temporal import (
+    TemporalAddress,
+    TemporalCa,
+    TemporalCert,
+    TemporalKey,
+    TemporalNamespace,
+    TemporalServerName,
+    cluster_module,
+    open_dispatcher,
+    temporal_settings,
+)
 from tercet.cli.sessions.people import local_actor, require_local_journal
-from tercet.contracts.errors import extra_missing
+from tercet.contracts.errors import UsageError, extra_missing
 from tercet.packs import Pack
 
 SERVE_EXAMPLES = """\
 tercet serve examples/refunds
 tercet serve examples/refunds examples/runbook --journal postgresql://db/tercet --host 0.0.0.0 --port 8700
+tercet serve examples/refunds --notifications notifications.toml --public-url https://tercet.example.com
 tercet serve examples/refunds --dev
 """
-WORKER_EXAMPLES = "tercet worker examples/refunds --journal postgresql://db/tercet\n"
+CONSOLE_EXAMPLES = """\
+tercet console examples/refunds
+tercet console examples/refunds --dev --no-open
+"""
+WORKER_EXAMPLES = """\
+tercet worker examples/refunds --journal postgresql://db/tercet
+tercet worker examples/refunds --journal postgresql://db/tercet --temporal temporal.example:7233
+"""
 
 Packs: TypeAlias = Annotated[
     list[Path],
@@ -37,6 +62,17 @@ AtOnce: TypeAlias = Annotated[
 ]
 
 
+Notifications: TypeAlias = Annotated[
+    Path | None,
+    option(
+        "FILE",
+        "The targets of notifications, as docs/notifications.md describes them; without it, this process sends none.",
+        "--notifications",
+    ),
+]
+PublicUrl: TypeAlias = Annotated[
+    str, option("URL", "The address under which people reach the service, for links.", "--public-url")
+]
 OidcIssuer: TypeAlias = Annotated[
     str, option("URL", "Accept bearer tokens of this OpenID Connect issuer.", "--oidc-issuer")
 ]
@@ -55,8 +91,44 @@ OidcTenant: TypeAlias = Annotated[
 OidcOperator: TypeAlias = Annotated[
     str, option("ROLE", "The role whose holders may also operate the service.", "--oidc-operator-role")
 ]
+OidcClient: TypeAlias = Annotated[
+    str,
+    option(
+        "ID",
+        "The console's client id at the issuer: people log in there. Its secret, if it has one, is in TERCET_OIDC_CLIENT_SECRET.",
+        "--oidc-client-id",
+    ),
+]
 
 
+class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a process that runs sessions: who schedules them, and where their facts and events are."""
+
+    temporal: TemporalAddress = ""
+    temporal_namespace: TemporalNamespace = ""
+    temporal_tls_cert: TemporalCert = None
+    temporal_tls_key: TemporalKey = None
+    temporal_tls_ca: TemporalCa = None
+    temporal_tls_server_name: TemporalServerName = ""
+    store: StoreUrl = ""
+    journal: JournalUrl = DEFAULT
+    as_json: AsJson = False
+
+    @property
+    def scheduler(self) -> Any:
+        """Where Temporal is; None if this process schedules its sessions itself."""
+        return temporal_settings(
+            self.temporal,
+            journal=self.journal,
+            namespace=self.temporal_namespace,
+            tls_cert=self.temporal_tls_cert,
+            tls_key=self.temporal_tls_key,
+            tls_ca=self.temporal_tls_ca,
+            tls_server_name=self.temporal_tls_server_name,
+        )
+
+
+@takes(ProcessOptions)
 def serve(
     packs: Packs,
     *,
@@ -77,6 +149,9 @@ def serve(
     oidc_roles_claim: OidcRoles = "roles",
     oidc_tenant_claim: OidcTenant = "",
     oidc_operator_role: OidcOperator = "",
+    notifications: Notifications = None,
+    public_url: PublicUrl = "",
+    oidc_client_id: OidcClient = "",
     runs: AtOnce = 16,
     dev: Annotated[
         bool,
@@ -85,9 +160,7 @@ def serve(
             "--dev",
         ),
     ] = False,
-    store: StoreUrl = "",
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    options: ProcessOptions,
 ) -> ExitCode:
     """Serve packs over HTTP, and run their sessions.
 
@@ -95,8 +168,9 @@ def serve(
     were answered, resumed or orphaned are continued automatically. On loopback a key for you is printed, which is
     valid until the process ends. Other callers need an API key or a token of --oidc-issuer; an address that other
     machines can reach is refused without either. On SIGTERM and Ctrl-C, calls in flight finish, and every session is
-    left to the next worker.
+    left to the next worker. With --temporal nothing runs here: sessions go on in processes of `tercet worker --temporal`.
     """
+    journal, scheduler = options.journal, options.scheduler
     require_local_journal(journal, is_dev=dev)
     server = _service_module()
     loaded = [load_pack(folder) for folder in packs]
@@ -108,36 +182,115 @@ def serve(
         allow_hosts=tuple(allow_host or ()),
         local=local_actor(loaded[0]),
         tenant=TENANT,
+        notifications=_targets(server, notifications),
+        public_url=demand_link(public_url),
         oidc=server.OidcSettings(
             issuer=oidc_issuer,
             audience=oidc_audience,
             roles_claim=oidc_roles_claim,
             tenant_claim=oidc_tenant_claim,
             operator_role=oidc_operator_role,
+            client_id=oidc_client_id,
+            client_secret=os.environ.get("TERCET_OIDC_CLIENT_SECRET", ""),
             tenant=TENANT,
         )
         if oidc_issuer or oidc_audience
         else None,
     )
 
-    async def main() -> None:
-        async with (
-            journal_at(journal, is_new=True, is_written=True) as opened,
-            find_library(store, journal) as evidence,
-            server.open_service(
-                loaded, opened, settings, folders=_folders(loaded, packs), evidence=evidence
-            ) as running,
-        ):
-            bound = server.listen(host, port)
-            url = f"http://{host}:{bound.getsockname()[1]}"
-            await server.serve_until_stopped(
-                running, bound, lambda: _announce(url, running.local_key, loaded, as_json=as_json)
-            )
-
-    _run(main())
+    serving = _Serving(
+        packs=packs,
+        loaded=loaded,
+        settings=settings,
+        journal=journal,
+        store=options.store,
+        scheduler=scheduler,
+    )
+    _run(serving.run(lambda url, key, link: _announce(url, key, loaded, link=link, as_json=options.as_json)))
     return ExitCode.ACCEPTED
 
 
+def console(
+    packs: Packs,
+    *,
+    port: Annotated[int, option("PORT", "The port to listen on; 0 for any free one.", min=0, max=65535)] = 0,
+    dev: Annotated[
+        bool,
+        flag("Development mode: you may act as any actor of the packs, recorded as simulated.", "--dev"),
+    ] = False,
+    open_browser: Annotated[
+        bool, flag("Open the console in a browser, if this machine has a screen.", "--open/--no-open")
+    ] = True,
+    store: StoreUrl = "",
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Open the console of a journal in a browser, on this machine only.
+
+    Shows what waits for you and lets you answer it as yourself; docs/console.md describes the pages. It prints a link that
+    logs you in once, and opens it. Sessions that were answered go on by themselves, as with `tercet serve`. Ctrl-C stops it.
+    """
+    require_local_journal(journal, is_dev=dev)
+    server = _service_module()
+    loaded = [load_pack(folder) for folder in packs]
+    settings = server.ServeSettings(port=port, is_dev=dev, local=local_actor(loaded[0]), tenant=TENANT)
+    serving = _Serving(packs=packs, loaded=loaded, settings=settings, journal=journal, store=store)
+
+    def ready(url: str, key: str, link: str) -> None:
+        _announce(url, key, loaded, link=link, as_json=as_json)
+        if open_browser and not as_json:
+            show_in_browser(link)
+
+    _run(serving.run(ready))
+    return ExitCode.ACCEPTED
+
+
+def show_in_browser(link: str) -> None:
+    """Open a link in a browser, if this machine has a screen and a person is at the terminal."""
+    has_screen = sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+    if has_screen and sys.stdout.isatty():
+        webbrowser.open(link)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Serving:
+    """A service with its console, about to be started."""
+
+    packs: list[Path]
+    loaded: list[Pack]
+    settings: Any
+    journal: str
+    store: str
+    scheduler: Any = None
+
+    async def run(self, ready: Callable[[str, str, str], None]) -> None:
+        """Serve until a signal; `ready` gets the address, the local key and a login link."""
+        server, settings = _service_module(), self.settings
+        site = _console_module().ConsoleSite(settings.oidc)
+        folders = _folders(self.loaded, self.packs)
+        async with (
+            journal_at(self.journal, is_new=True, is_written=True) as opened,
+            find_library(self.store, self.journal) as evidence,
+            open_dispatcher(self.scheduler) as carrier,
+            server.open_service(
+                self.loaded,
+                opened,
+                settings,
+                folders=folders,
+                evidence=evidence,
+                site=site,
+                carrier=carrier,
+            ) as running,
+        ):
+            bound = server.listen(settings.host, settings.port)
+            url = f"http://{settings.host}:{bound.getsockname()[1]}"
+            link = f"{url}{await site.login_path(running.local_key)}" if running.local_key else ""
+            await server.serve_until_stopped(running, bound, lambda: ready(url, running.local_key, link))
+
+
+@takes(ProcessOptions)
 def worker(
     packs: Packs,
     *,
@@ -145,32 +298,65 @@ def worker(
         list[str] | None,
         option("TENANT", "A tenant whose sessions are run; may be given several times.", "--tenant"),
     ] = None,
+    notifications: Notifications = None,
+    public_url: PublicUrl = "",
     runs: AtOnce = 16,
-    store: StoreUrl = "",
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    options: ProcessOptions,
 ) -> ExitCode:
     """Run sessions without serving an API.
 
     The same worker as in `tercet serve`: several processes may share one journal, and leases decide which of them runs
-    a session. On SIGTERM and Ctrl-C, calls in flight finish, and every session is left to the next worker.
+    a session. With --temporal the sessions of each pack version come from a queue of its own, on as many machines as
+    there are workers. On SIGTERM and Ctrl-C, calls in flight finish, and every session is left to the next worker.
     """
+    journal, scheduler = options.journal, options.scheduler
     server = _service_module()
+    targets, link = _targets(server, notifications), demand_link(public_url)
     loaded = [load_pack(folder) for folder in packs]
 
     async def main() -> None:
         async with (
             journal_at(journal, is_new=True, is_written=True) as opened,
-            find_library(store, journal) as evidence,
+            find_library(options.store, journal) as evidence,
+            server.running_notifier(opened, targets, link),
         ):
+            if scheduler is not None:
+
+                def open_hub(pack: Pack) -> Any:
+                    folders = _folders(loaded, packs)
+                    return server.Hub((pack,), opened, folders=folders, evidence=evidence, watchdog_ms=None)
+
+                settings = cluster_module().WorkerSettings(at_once=runs)
+                async with cluster_module().open_worker(scheduler, opened, open_hub, loaded, settings):
+                    _announce("", "", loaded, as_json=options.as_json)
+                    await _signalled()
+                return
             hub = server.Hub(loaded, opened, folders=_folders(loaded, packs), evidence=evidence)
             working = server.Worker(hub, at_once=runs)
             async with server.running_worker(hub, working, {TENANT, *(tenant or ())}):
-                _announce("", "", loaded, as_json=as_json)
+                _announce("", "", loaded, as_json=options.as_json)
                 await _signalled()
 
     _run(main())
     return ExitCode.ACCEPTED
+
+
+def _targets(server: Any, file: Path | None) -> Any:
+    return None if file is None else server.load_settings(file)
+
+
+def demand_link(url: str) -> str:
+    """Return the address that links begin with; raises `UsageError` for one that is not http or https."""
+    parts = urlsplit(url)
+    if url and (
+        parts.scheme not in ("http", "https") or not parts.netloc or not url.isprintable() or " " in url
+    ):
+        raise UsageError(
+            f"{url!r} is not a web address",
+            code="wrong_public_url",
+            remedy="write it whole: --public-url https://tercet.example.com",
+        )
+    return url.rstrip("/")
 
 
 def _service_module() -> Any:
@@ -179,6 +365,12 @@ def _service_module() -> Any:
     except ImportError as error:
         raise extra_missing("the service", error.name or "fastapi", "service") from error
     return server
+
+
+def _console_module() -> Any:
+    from tercet.console import site  # noqa: PLC0415 - an optional dependency, as above
+
+    return site
 
 
 def _folders(loaded: list[Pack], packs: list[Path]) -> dict[str, str]:
@@ -198,14 +390,19 @@ async def _signalled() -> None:
     await stopped.wait()
 
 
-def _announce(url: str, key: str, packs: list[Pack], *, as_json: bool) -> None:
+def _announce(url: str, key: str, packs: list[Pack], *, as_json: bool, link: str = "") -> None:
     refs = [pack.ref for pack in packs]
     if as_json:
-        print_json({"url": url, "api_key": key, "packs": refs}, is_line=True)
+        console = {"console": f"{url}/console", "login_link": link} if url else {}
+        print_json({"url": url, "api_key": key, "packs": refs, **console}, is_line=True)
         return
     screen = Screen()
     say: Callable[[str], None] = screen.say
     say(f"✓ serving {', '.join(refs)} at {url}" if url else f"✓ running sessions of {', '.join(refs)}")
     if key:
         say(f"  your API key, valid until this process ends: {key}")
+    if link:
+        say(f"  the console, with a link that logs you in once within 5 minutes: {link}")
+    elif url:
+        say(f"  the console: {url}/console")
     say("  Ctrl-C stops it; unfinished sessions go on at the next start")

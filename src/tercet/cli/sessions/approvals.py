@@ -13,11 +13,11 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.ids import GateId
 from tercet.cli.inputs import read_json
-from tercet.cli.options import argument, flag, option
+from tercet.cli.journals import GateId
+from tercet.cli.options import argument, flag, option, takes
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.sessions.messages import Delivery, MessageOptions, takes_message_options
+from tercet.cli.sessions.messages import Delivery, MessageOptions
 from tercet.cli.sessions.next_commands import Commands
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
@@ -63,7 +63,7 @@ CHOICES: dict[str, Answered] = {
 Amount: TypeAlias = int | None
 
 
-@takes_message_options
+@takes(MessageOptions)
 def approve(
     gate: GateId,
     *,
@@ -88,7 +88,7 @@ def approve(
     return _answer(gate, "approve", options, digest=digest)
 
 
-@takes_message_options
+@takes(MessageOptions)
 def deny(
     gate: GateId,
     *,
@@ -102,7 +102,7 @@ def deny(
     return _answer(gate, "deny", options)
 
 
-@takes_message_options
+@takes(MessageOptions)
 def modify(
     gate: GateId,
     *,
@@ -132,7 +132,7 @@ def modify(
     return _answer(gate, "modify", msgspec.structs.replace(options, note=note), set_values=set_values or ())
 
 
-@takes_message_options
+@takes(MessageOptions)
 def withdraw(
     gate: GateId,
     *,
@@ -145,7 +145,7 @@ def withdraw(
     return _answer(gate, "withdraw", options)
 
 
-@takes_message_options
+@takes(MessageOptions)
 def settle(
     gate: GateId,
     *,
@@ -170,11 +170,10 @@ def settle(
     if happened is None:
         raise UsageError(
             "neither --happened nor --did-not-happen is given",
-            code="usage",
             remedy="check in the system that the call would have changed, then pass one of them",
         )
     if value is not None and not happened:
-        raise UsageError("a call that did not happen has no result", code="usage", remedy="leave --value out")
+        raise UsageError("a call that did not happen has no result", remedy="leave --value out")
     return _answer(gate, "happened" if happened else "did_not_happen", options, value=_value(value))
 
 
@@ -189,7 +188,7 @@ def _value(text: str | None) -> Any:
     )
 
 
-@takes_message_options
+@takes(MessageOptions)
 def decide(
     gate: GateId,
     choice: Annotated[
@@ -229,9 +228,7 @@ def decide(
     }
     more = {name: amount for name, amount in given.items() if amount is not None}
     if more and choice != "extend":
-        raise UsageError(
-            f"{choice} takes no amounts", code="usage", remedy="leave them out, or decide to extend"
-        )
+        raise UsageError(f"{choice} takes no amounts", remedy="leave them out, or decide to extend")
     if choice == "extend" and not more:
         raise UsageError(
             "extend needs an amount",
@@ -258,6 +255,7 @@ def _answer(
     """Send an answer, wait until the session has read it, and show the next commands."""
 
     def build(state: State, actor: Actor) -> messages.Message:
+        _demand_opened(gate, state)
         # On the command line, roles come only from a list of actors.
         is_listed = bool(actor.roles)
         changes = _read_set_values(set_values, state.gates.get(gate)) if set_values else None
@@ -281,6 +279,21 @@ def _answer(
     return ExitCode.ACCEPTED
 
 
+def _demand_opened(gate: str, state: State) -> None:
+    """Raise `UsageError` for a gate that its session never opened."""
+    session, _, number = gate.rpartition(".g")
+    if number.isdecimal() and 0 < int(number) <= state.opened:
+        return
+    is_one = len(state.gates) == 1
+    raise UsageError(
+        f"there is no gate g{printable(number, 20)} in session {session}",
+        code="gate_not_open",
+        remedy=f"{'its open gate is' if is_one else 'its open gates are'} {', '.join(state.gates)}"
+        if state.gates
+        else "tercet gates list shows the open gates",
+    )
+
+
 class _AnswerReport:
     """The result of an answer, on the screen and as JSON."""
 
@@ -300,7 +313,9 @@ class _AnswerReport:
         look = [commands.show(session)] if delivery.state.is_over else look
         self._next = look or commands.resume(delivery.state)
         self._lines = look or commands.resume_or_hint(delivery.state)
-        self._invitation = "Show it with:" if is_done else "Continue with:"
+        self._is_remote = commands.is_remote
+        usual = "Follow it with:" if commands.is_remote else "Continue with:"
+        self._invitation = "Show it with:" if is_done else usual
 
     def as_json(self) -> dict[str, Any]:
         delivery = self._delivery
@@ -327,7 +342,8 @@ class _AnswerReport:
             screen.say(Text(f"  {printable(f'{name} ' if name else '')}still waits for {printable(missing)}"))
         if self._delivery.holder and not self._missing:
             screen.say(Text(f"  {self._delivery.holder} continues it.", style="dim"))
-            return
+            if not self._is_remote:
+                return
         screen.offer(f"  {self._invitation}", *self._lines)
 
 
@@ -352,12 +368,11 @@ def _read_set_values(given: Sequence[str], gate: OpenGate | None) -> dict[str, A
         if not is_given or not name:
             raise UsageError(
                 f"'{each}' does not set a parameter",
-                code="usage",
                 remedy="write --set PARAM=VALUE, such as --set cents=500",
             )
         place = place_of(name)
         if place in changes:
-            raise UsageError(f"{name} is set twice", code="usage", remedy="give each parameter one value")
+            raise UsageError(f"{name} is set twice", remedy="give each parameter one value")
         values = list(_readings(text))
         changes[place] = next((value for value in values if _fits(gate, place, value)), values[0])
     return changes

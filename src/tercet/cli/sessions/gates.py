@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.ids import GateId
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, read_session, use_journal
+from tercet.cli.journals import DEFAULT, TENANT, GateId, JournalUrl, read_session, tenant_of, use_journal
 from tercet.cli.options import AsJson
+from tercet.cli.remote import as_remote
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.next_commands import Commands, commands_for
-from tercet.cli.sessions.people import ActorsPath, local_user_from
+from tercet.cli.sessions.people import ActorsPath, local_user_from, refuse_actors
 from tercet.cli.sessions.session_json import gate_json
 from tercet.cli.sessions.sessions import damage_exit, damage_json, show_damage
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import HandOff
 from tercet.core import events as e
 from tercet.core.messages import session_of
-from tercet.core.state import OpenGate, State
+from tercet.core.state import OpenGate
 from tercet.engine.checks.journal import DamagedSession
 from tercet.engine.lists import open_gates
+from tercet.engine.personal.sealing import reveal, reveal_struct
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
@@ -32,7 +33,7 @@ from tercet.view.terminal.text import ago, ahead, listed, printable
 
 MOST = 200
 
-LIST_EXAMPLES = """\
+LIST_GATES_EXAMPLES = """\
 tercet gates list
 tercet gates list --json
 """
@@ -48,24 +49,44 @@ def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
     Each is shown with its question, the roles that may answer, and its deadline. Damaged sessions are listed last,
     and the exit code is then 5.
     """
-    unreadable: list[DamagedSession] = []
-    found = use_journal(journal, lambda opened: open_gates(opened, TENANT, MOST, unreadable=unreadable))
+    found, unreadable = use_journal(journal, _open_gates)
     if as_json:
-        gates = [{**gate_json(gate), "session_id": state.start.session} for state, gate in found]
+        gates = [{**gate_json(each.gate), "session_id": each.session} for each in found]
         print_json({"gates": gates, "damaged": damage_json(unreadable)})
         return damage_exit(unreadable)
     screen, now = Screen(), SystemClock().now()
-    for state, gate in found:
-        _show_line(screen, state, gate, now)
+    for each in found:
+        _show_line(screen, each, now)
     if found:
-        screen.offer("Show a gate before you answer it:", Commands(journal=journal).show_gate(found[0][1].id))
+        first = Commands(journal=journal).show_gate(found[0].gate.id)
+        screen.offer("Show a gate before you answer it:", first)
     elif not unreadable:
         screen.say("There are no open gates.")
     show_damage(screen, unreadable, journal)
     return damage_exit(unreadable)
 
 
-def _show_line(screen: Screen, state: State, gate: OpenGate, now: int) -> None:
+class _ListedGate(NamedTuple):
+    session: str
+    owner: str
+    gate: OpenGate
+
+
+async def _open_gates(journal: Journal) -> tuple[list[_ListedGate], list[DamagedSession]]:
+    """Return the open gates, and the sessions that could not be read; from a service in one call."""
+    if (remote := as_remote(journal)) is not None:
+        there = await remote.open_gates(MOST)
+        return [_ListedGate(g.session_id, g.owner, g.gate) for g in there.gates], list(there.damaged)
+    unreadable: list[DamagedSession] = []
+    found = [
+        _ListedGate(s.start.session, s.start.actor["id"], await reveal_struct(journal, TENANT, gate))
+        for s, gate in await open_gates(journal, TENANT, MOST, unreadable=unreadable)
+    ]
+    return found, unreadable
+
+
+def _show_line(screen: Screen, listing: _ListedGate, now: int) -> None:
+    gate = listing.gate
     headline = Text.assemble(("? ", "yellow"), (gate.id, "bold"), f"  {printable(question_text(gate))}")
     screen.put(headline, rest="  ")
     roles = sorted({role for need in gate.needs.values() for role in need.roles})
@@ -74,7 +95,7 @@ def _show_line(screen: Screen, state: State, gate: OpenGate, now: int) -> None:
         f"for {listed(roles)}" if roles else "",
         f"opened {ago(now - gate.at)}",
         _deadline(gate, now),
-        f"run of {printable(state.start.actor['id'], 80)}",
+        f"run of {printable(listing.owner, 80)}",
     ]
     screen.put(Text(", ".join(filter(None, parts)), style="dim"), first="    ")
 
@@ -97,6 +118,7 @@ def show(
     left open. An escalated run shows its state and the ways to continue; a run that failed after effects shows how
     they would be compensated. Nothing is written.
     """
+    refuse_actors(journal, actors)
     page = use_journal(journal, lambda opened: _page(opened, gate))
     commands = commands_for(journal, local_user_from(actors), page.state)
     answers = commands.answers(page.gate, page.state) if page.is_open else []
@@ -114,7 +136,7 @@ def show(
 
 
 async def _page(journal: Journal, gate: str) -> GatePage:
-    session = session_of(gate)
+    session, tenant = session_of(gate), tenant_of(journal)
     recorded = await read_session(journal, session)
     state = recorded.state
     opened = [event for event in recorded.events if isinstance(event, e.GateOpened) and event.gate == gate]
@@ -126,8 +148,11 @@ async def _page(journal: Journal, gate: str) -> GatePage:
         )
     found = state.gates.get(gate) or state.approved.get(gate) or _closed(opened[-1])
     digest = found.shown.get("packet")
-    packet = HandOff.model_validate_json(await journal.blob(TENANT, digest)) if digest else None
-    recent = await recent_calls(journal, TENANT, session, found, SystemClock().now())
+    packet = None
+    if digest:
+        shown = await reveal(journal, tenant, msgspec.json.decode(await journal.blob(tenant, digest)))
+        packet = HandOff.model_validate(shown)
+    recent = await recent_calls(journal, tenant, session, found, SystemClock().now())
     return GatePage(gate=found, state=state, is_open=gate in state.gates, packet=packet, recent=recent)
 
 

@@ -7,21 +7,26 @@ session. The command waits only until the message was read, in order to report t
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, get_type_hints
 
 import msgspec
 from rich.text import Text
 
-from tercet.cli import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Note
+from tercet.cli.remote import THE_SERVICE, acting_as, method_for, open_remote
 from tercet.cli.run.runner import process_name
 from tercet.cli.screen import Screen
+from tercet.cli.server_option import is_service
 from tercet.cli.sessions.next_commands import Commands, commands_for
-from tercet.cli.sessions.people import ActAs, ActorsPath, Dev, LocalUser, local_user_as
+from tercet.cli.sessions.people import (
+    ActAs,
+    ActorsPath,
+    Dev,
+    LocalUser,
+    local_user_as,
+    refuse_actors,
+)
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
 from tercet.core.messages import Message
@@ -57,6 +62,11 @@ class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def send(self, session: str, build: MessageBuilder) -> tuple[Delivery, Commands]:
         """Send a message, wait until the session has read it, and return the result and the next commands."""
+        if is_service(self.journal):
+            refuse_actors(self.journal, self.actors)
+            act_as = acting_as(self.journal, self.as_, is_dev=self.dev)
+            delivery = asyncio.run(_send_to_service(self.journal, session, act_as, build))
+            return delivery, Commands(journal=self.journal)
         user = local_user_as(self.actors, self.as_, self.journal, is_dev=self.dev)
         waiting = _Waiting(None if self.as_json else Screen())
         try:
@@ -65,24 +75,6 @@ class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):
             waiting.give_up()
             raise
         return delivery, commands_for(self.journal, user, delivery.state)
-
-
-def takes_message_options(command: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
-    """Give a command the options of `MessageOptions`, which it takes as `options`; its own options take precedence."""
-    own = dict(inspect.signature(command, eval_str=True).parameters)
-    del own["options"]
-    types = get_type_hints(MessageOptions, include_extras=True)
-    fields = inspect.signature(MessageOptions).parameters.items()
-    shared = {name: each.replace(annotation=types[name]) for name, each in fields if name not in own}
-
-    @wraps(command)
-    def run(**given: Any) -> ExitCode:
-        options = MessageOptions(**{name: given.pop(name) for name in shared})
-        return command(**given, options=options)
-
-    vars(run)["__signature__"] = inspect.Signature([*own.values(), *shared.values()])
-    run.__annotations__ = {name: each.annotation for name, each in (own | shared).items()}
-    return run
 
 
 async def _send(
@@ -98,6 +90,15 @@ async def _send(
             error.remedy = _remedy(error, user, actor.id, before)
             raise
     return Delivery(state=state, actor=actor, holder=waiting.holder)
+
+
+async def _send_to_service(url: str, session: str, act_as: str, build: MessageBuilder) -> Delivery:
+    """Call the method that gives a message to a session; its rules are those of the service."""
+    async with open_remote(url, act_as=act_as) as journal:
+        before = await load_state(journal, journal.tenant, session)
+        await journal.client.call(*method_for(build(before, journal.actor)))
+        state = await load_state(journal, journal.tenant, session)
+        return Delivery(state=state, actor=journal.actor, holder=THE_SERVICE)
 
 
 _WRONG_PERSON = ("role_missing", "own_gate", "own_change", "already_approved")

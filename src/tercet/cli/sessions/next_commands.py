@@ -10,17 +10,18 @@ from typing import Any
 
 from tercet.cli import ExitCode
 from tercet.cli.journals import journal_words
+from tercet.cli.server_option import is_service
 from tercet.cli.sessions.people import LocalUser, actors_words
 from tercet.contracts.loop import Phase
 from tercet.contracts.runs.saga import RollbackResult
 from tercet.contracts.verdict import Code, RefusalKind
 from tercet.core.budget import BY_NAME, Amounts, budget_of, limits_of
 from tercet.core.fold.gate import has_set_values
+from tercet.core.message_rules import lacking_approvals
 from tercet.core.modifications import SETTABLE
 from tercet.core.plans import read_plan
 from tercet.core.state import OpenGate, State
-from tercet.view.terminal.text import json_text, printable
-from tercet.view.terminal.values import sample
+from tercet.view.terminal.text import json_text, printable, sample
 from tercet.view.vocabulary import Standing
 
 EXIT_CODES: dict[Standing, ExitCode] = {
@@ -56,6 +57,11 @@ class Commands:
     """The folder of the session's pack; empty if it is not known."""
     actors: str = ""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a service has the session, and runs it by itself."""
+        return is_service(self.journal)
+
     def show(self, session: str) -> str:
         """Return the command that shows a session."""
         return self._line("sessions", "show", session)
@@ -65,7 +71,14 @@ class Commands:
         return self._line("sessions", "watch", session)
 
     def resume(self, state: State) -> list[str]:
-        """Return the command that resumes a session; empty for an agent's session, or if the pack's folder is unknown."""
+        """Return the command that resumes a session; empty for an agent's session, or if the pack's folder is unknown.
+
+        A service goes on by itself with a session that is not paused, so that one is followed.
+        """
+        session = state.start.session
+        if self.is_remote and not state.is_stepwise:
+            is_paused = state.status == "paused" and not state.ending
+            return [self._line("sessions", "resume", session) if is_paused else self.watch(session)]
         if state.is_stepwise or not self.pack:
             return []
         return [self.resume_session(state.start.session)]
@@ -133,9 +146,17 @@ class Commands:
                 return [*yes_or_no, answer("modify", "--note", "what to change")]
 
     def change(self, gate: OpenGate, state: State) -> str:
-        """Return a template of the command that sets a value of a gate's call; empty if none can be set."""
+        """Return a template of the command that sets a value of a gate's call; empty if none can be set, or no one else could approve it."""
         names = [*gate.shown.get("authority", ()), *gate.shown.get("params", {})]
-        if SETTABLE not in gate.shown or not names:
+        people: dict[str, Any] = state.start.people or {}
+        wanted = {role for need in gate.needs.values() for role in need.roles}
+        able = [
+            who
+            for who, person in people.items()
+            if who != state.start.actor["id"] and not wanted.isdisjoint(person["roles"])
+        ]
+        is_last = bool(people) and all(lacking_approvals(gate, state, {who}) for who in able)
+        if SETTABLE not in gate.shown or not names or is_last:
             return ""
         return self._answer(gate, state, "modify", "--set", f"{names[0]}=VALUE", "--reason", "WHY")
 
@@ -201,6 +222,8 @@ def recorded_folder(state: State) -> str:
 
 def commands_for(url: str, user: LocalUser, state: State) -> Commands:
     """Return the suggested commands for a user who has loaded no pack; the session knows the folder of its pack."""
+    if is_service(url):
+        return Commands(journal=url)
     known = recorded_folder(state)
     return Commands(journal=url, pack=user.pack or known, actors=user.path)
 

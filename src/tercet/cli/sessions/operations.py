@@ -5,29 +5,36 @@ The process that runs a session, in this terminal or elsewhere, reads them from 
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import msgspec
+import typer
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.amounts import read_amounts, read_duration
-from tercet.cli.ids import SessionId
-from tercet.cli.inputs import load_pack
-from tercet.cli.journals import DEFAULT, JournalUrl, use_journal
-from tercet.cli.options import AsJson, Note, argument, option
+from tercet.cli.inputs import load_pack, read_amounts, read_duration
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, SessionId, use_journal
+from tercet.cli.options import AsJson, Note, argument, flag, option, takes
+from tercet.cli.remote import open_remote
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.sessions.messages import MessageBuilder, MessageOptions, takes_message_options
+from tercet.cli.server_option import is_service
+from tercet.cli.sessions.messages import MessageBuilder, MessageOptions
 from tercet.cli.sessions.next_commands import Commands, unsettled_steps
-from tercet.cli.sessions.people import ActorsPath, local_user_from
+from tercet.cli.sessions.people import ActorsPath, local_user_from, login_name, refuse_actors
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
+from tercet.contracts.runs.saga import RollbackResult
 from tercet.contracts.values.plain import storable
 from tercet.core import messages
 from tercet.core.messages import Cancel, Extend, Pause
 from tercet.core.state import State
+from tercet.engine.personal.erasure import Erasure, erase_and_log, plan_erasure
 from tercet.engine.subscription import Signal
+from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
 from tercet.packs import Pack
 from tercet.runtime import Runtime, RuntimeOptions
@@ -52,7 +59,7 @@ tercet sessions prune --pack examples/refunds
 SWEEP_EXAMPLES = "tercet sessions sweep --pack examples/refunds\n"
 
 
-@takes_message_options
+@takes(MessageOptions)
 def pause(
     session: SessionId,
     *,
@@ -70,7 +77,7 @@ def pause(
     return _order("pause", "is paused", session, options, build)
 
 
-@takes_message_options
+@takes(MessageOptions)
 def cancel(
     session: SessionId,
     *,
@@ -88,7 +95,7 @@ def cancel(
     return _order("cancel", "is cancelled", session, options, build)
 
 
-@takes_message_options
+@takes(MessageOptions)
 def extend(
     session: SessionId,
     amounts: Annotated[
@@ -176,10 +183,8 @@ def settle(
     Use it for an effect that the run could not compensate; your name is recorded. `tercet sessions show` lists the
     steps with such effects.
     """
-    actor = local_user_from(actors).actor
-    result = _use_runtime(
-        journal, _no_pack(), lambda runtime: runtime.settle_rollback(session, step, actor=actor, note=note)
-    )
+    refuse_actors(journal, actors)
+    actor, result = _settle(session, step, note, actors, journal)
     left = unsettled_steps(result)
     commands = Commands(journal=journal)
     if as_json:
@@ -190,6 +195,23 @@ def settle(
     done = f"{printable(step, 80)} of {printable(session)} is settled by {printable(actor.id, 80)}"
     screen.conclude(done)
     screen.say(Text(f"  {f'Still left: {listed(left)}' if left else 'Nothing is left.'}", style="dim"))
+
+
+def _settle(session: str, step: str, note: str, actors: ActorsPath, url: str) -> tuple[Actor, RollbackResult]:
+    """Record that an effect was dealt with; return by whom, and what is left."""
+    if is_service(url):
+
+        async def call() -> tuple[Actor, RollbackResult]:
+            async with open_remote(url) as journal:
+                asked = {"session_id": session, "step": step, "note": note}
+                found = await journal.client.call("settleRollback", asked)
+                return journal.actor, RollbackResult.model_validate(found["rollback"])
+
+        return asyncio.run(call())
+    actor = local_user_from(actors).actor
+    return actor, _use_runtime(
+        url, _no_pack(), lambda runtime: runtime.settle_rollback(session, step, actor=actor, note=note)
+    )
 
 
 def _use_runtime(
@@ -231,7 +253,6 @@ def prune(
     if (older_than is None) == (pack is None):
         raise UsageError(
             "prune needs either --older-than or --pack",
-            code="usage",
             remedy="pass --older-than 90d, or --pack for the retention that a pack declares",
         )
     ms = None if older_than is None else read_duration(older_than)
@@ -283,3 +304,68 @@ def sweep(
 def _no_pack() -> Pack:
     """Return an empty pack, for a runtime that needs none."""
     return Pack(name="operator", version="0.0.0")
+
+
+# --- erase ---
+
+
+ERASE_EXAMPLES = """\
+tercet erase cus_4711
+tercet erase cus_4711 --tenant acme --yes --json
+"""
+
+
+def erase(
+    subject: Annotated[
+        str, argument("SUBJECT", "The subject, as requests name it: a customer's number, for example.")
+    ],
+    *,
+    tenant: Annotated[str, option("TENANT", "The tenant whose journal has the values.")] = TENANT,
+    yes: Annotated[bool, flag("Erase without asking.", "--yes")] = False,
+    force: Annotated[
+        bool,
+        flag(
+            "Erase even while sessions of the subject are not over: calls that need an erased value are refused.",
+            "--force",
+        ),
+    ] = False,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Erase the personal values of a subject for good.
+
+    The key that they are encrypted with is destroyed. Sessions, their verdicts and their hashes stay, and replay still
+    comes out equal; the values are shown as erased. What is erased is listed first, and the audit log records that it
+    was. Copies of the journal made before still hold the key.
+    """
+    if not yes:
+        _confirm(use_journal(journal, lambda opened: plan_erasure(opened, tenant, subject)), as_json=as_json)
+    done = use_journal(
+        journal,
+        lambda opened: erase_and_log(
+            opened, tenant, subject, by=login_name(), now_ms=SystemClock().now(), is_forced=force
+        ),
+        is_written=True,
+    )
+    if as_json:
+        print_json({"erased": msgspec.to_builtins(done), "tenant": tenant})
+    else:
+        Screen().conclude(f"erased: key {done.key_id} is destroyed, {_describe(done)}")
+    return ExitCode.ACCEPTED
+
+
+def _confirm(planned: Erasure, *, as_json: bool) -> None:
+    if as_json or not sys.stdin.isatty():
+        raise UsageError(
+            f"nothing was erased: this destroys key {planned.key_id}, {_describe(planned)}",
+            code="not_confirmed",
+            remedy="confirm it with --yes",
+        )
+    screen = Screen()
+    screen.say(f"This destroys key {planned.key_id} for good, {_describe(planned)}.")
+    typer.confirm("Erase these personal values?", default=False, abort=True)
+
+
+def _describe(erasure: Erasure) -> str:
+    sessions = f": {listed(erasure.sessions)}" if erasure.sessions else ""
+    return f"with the personal values of {count(len(erasure.sessions), 'session')}{sessions}"

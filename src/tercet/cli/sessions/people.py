@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from tercet.cli.options import flag, option
+from tercet.cli.remote import refuse_options
+from tercet.cli.server_option import is_service
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.core.state import State
@@ -134,12 +136,18 @@ def starting_actor(pack: Pack, name: str, *, is_dev: bool) -> Actor:
 
 def require_local_journal(url: str, *, is_dev: bool) -> None:
     """Raise `UsageError` for `--dev` with a journal that other machines may share."""
-    if is_dev and not url.startswith(("sqlite:", "memory:")):
+    if is_dev and not url.startswith(("sqlite:", "memory:")) and not is_service(url):
         raise UsageError(
             "--dev needs a journal on this machine",
             code="simulation_refused",
             remedy="leave --dev out, or name a journal such as sqlite:///tercet.db",
         )
+
+
+def refuse_actors(url: str, path: Path | None) -> None:
+    """Raise `UsageError` for `--actors` with a service; the environment variable is for journals of this machine."""
+    is_usual = path is not None and os.fspath(path) == os.environ.get(VARIABLE)
+    refuse_options(url, {"--actors": path is not None and not is_usual}, "the API key says who you are")
 
 
 def local_user_as(path: Path | None, name: str, url: str, *, is_dev: bool) -> LocalUser:

@@ -10,12 +10,11 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli.journals import RecordedSession
-from tercet.cli.run.case_view import show_decisive
-from tercet.cli.run.outline import outline
+from tercet.cli.run.case_view import outline, show_decisive
 from tercet.cli.run.review import verdict_for_input
 from tercet.cli.screen import Screen
 from tercet.cli.sessions.next_commands import Commands, unsettled_steps
-from tercet.cli.sessions.revision_view import show_revisions, timing_rows
+from tercet.cli.sessions.session_json import show_revisions, timing_rows
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import SIMULATED
 from tercet.contracts.runs.saga import RollbackResult
@@ -29,10 +28,10 @@ from tercet.core.state import State, StepState
 from tercet.core.transcript import timestamp
 from tercet.view.events import describe_turn, scores
 from tercet.view.plan import progress_text
+from tercet.view.refusal import CallRefusal
 from tercet.view.session import answer_lines, budget_use, compensated_steps, count_run
-from tercet.view.terminal.events import STYLES, Columns, line_text
 from tercet.view.terminal.gate import QUOTE, show_gate, undo_text
-from tercet.view.terminal.outputs import show_quality
+from tercet.view.terminal.outputs import STYLES, Columns, line_text, show_quality
 from tercet.view.terminal.text import ago, count, duration_text, json_text, listed, printable
 from tercet.view.vocabulary import MARKS, STANDINGS, STEPS, Standing, login_words, standing, step_text
 
@@ -100,7 +99,16 @@ def show_session(
         screen.say()
         show_rows(screen, rows)
     screen.say()
-    show_ending(screen, state, commands, now=now, rollback=recorded.rollback, is_shown=True, holder=holder)
+    show_ending(
+        screen,
+        state,
+        commands,
+        now=now,
+        rollback=recorded.rollback,
+        refusal=recorded.refusal,
+        is_shown=True,
+        holder=holder,
+    )
 
 
 def _snapshot(snapshot: str, library: str) -> str:
@@ -181,6 +189,7 @@ def show_ending(
     *,
     now: int,
     rollback: RollbackResult | None = None,
+    refusal: CallRefusal | None = None,
     is_shown: bool = False,
     holder: str = "a process may be running it; if not, resume it",
     evidence: Sequence[str] = (),
@@ -189,11 +198,12 @@ def show_ending(
 
     `is_shown`: the session is printed above, so the command that shows it is left out.
     `holder`: the process that runs it, while it is in progress.
+    `refusal`: the call that was refused at dispatch, with the remedy of its policy.
     `evidence`: the ids of the evidence that the input could have named.
     """
     where = standing(state)
     style = standing_style(where)
-    reason = printable(state.reason)
+    reason = printable(refusal.text if refusal else state.reason)
     match where:
         case "completed":
             partial = " as partial" if state.partial else ""
@@ -206,7 +216,11 @@ def show_ending(
         case "failed" | "rejected" | "expired" | "cancelled":
             screen.say(Text.assemble((f"✗ {where}", style), f": {reason}" if reason else ""))
         case "escalated":
-            screen.say(Text.assemble(("✗ escalated: ", style), printable(state.escalation or "")))
+            screen.say(
+                Text.assemble(
+                    ("✗ escalated: ", style), printable(refusal.text if refusal else state.escalation or "")
+                )
+            )
         case "paused":
             screen.say(Text.assemble(("· paused: ", style), reason))
         case "ending":
@@ -216,6 +230,8 @@ def show_ending(
                 show_gate(screen, gate, owner=state.start.actor["id"], now=now)
         case "in progress":
             screen.say(Text.assemble(("▸ in progress: ", style), holder))
+    if refusal and refusal.remedy:
+        screen.put(printable(refusal.remedy, 600), first="  → ")
     _show_rollback(screen, state, rollback)
     if unsettled_steps(rollback) or not (is_shown and state.is_over):
         _show_next(screen, state, commands, rollback)
@@ -270,6 +286,11 @@ _INVITATIONS: dict[Standing, str] = {
     "ending": "It ends once it is resumed:",
     "in progress": "Continue with:",
 }
+_REMOTE_INVITATIONS: dict[Standing, str] = {
+    "waiting": "Show the gate, answer it, and follow the run:",
+    "ending": "The service ends it. Follow it with:",
+    "in progress": "The service runs it. Follow it with:",
+}
 
 
 def _show_next(screen: Screen, state: State, commands: Commands, rollback: RollbackResult | None) -> None:
@@ -277,7 +298,10 @@ def _show_next(screen: Screen, state: State, commands: Commands, rollback: Rollb
     if not lines:
         screen.say(Text("  The journal was in memory, so the session is gone.", style="dim"))
         return
-    invitation = _INVITATIONS.get(standing(state), "Show it with:")
+    where = standing(state)
+    invitation = _INVITATIONS.get(where, "Show it with:")
+    if commands.is_remote:
+        invitation = _REMOTE_INVITATIONS.get(where, invitation)
     if unsettled_steps(rollback):
         invitation = "When you have dealt with the remaining effects, record that:"
     screen.offer(f"  {invitation}", *lines)

@@ -10,22 +10,23 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.ids import SessionId
 from tercet.cli.journals import (
     DEFAULT,
-    TENANT,
     JournalUrl,
     RecordedSession,
+    SessionId,
     journal_at,
     read_session,
+    tenant_of,
     use_journal,
 )
 from tercet.cli.options import AsJson, flag, option
 from tercet.cli.run.progress import NoProgress, Progress
-from tercet.cli.run.runner import process_name
+from tercet.cli.run.runner import Tell, process_name
+from tercet.cli.run.runner import follow as follow_session
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.next_commands import EXIT_CODES, Commands, commands_for
-from tercet.cli.sessions.people import ActorsPath, local_user_from
+from tercet.cli.sessions.people import ActorsPath, local_user_from, refuse_actors
 from tercet.cli.sessions.session_json import as_json as session_json
 from tercet.cli.sessions.session_view import show_ending, show_session, standing_style
 from tercet.contracts.errors import UsageError
@@ -36,25 +37,27 @@ from tercet.core.fold.session import ESCALATED as ESCALATED_REASON
 from tercet.core.state import TERMINAL, State
 from tercet.core.transcript import timestamp
 from tercet.engine.checks.journal import DamagedSession, escape_undecodable, row_fault
+from tercet.engine.personal.sealing import reveal
 from tercet.engine.rows import details_of
-from tercet.engine.session_reader import load_history, read_record
+from tercet.engine.session_reader import load_state, read_record
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, Lease, SessionRow
+from tercet.view.refusal import find_refusal
 from tercet.view.terminal.text import ago, duration_text, listed, printable
 from tercet.view.vocabulary import Standing, standing, standing_of
 
-POLL_S = 0.2
 MOST = 200
 ESCALATED = "escalated"
 STATES = (*get_args(SessionStatus), ESCALATED)
 
-LIST_EXAMPLES = """\
+LIST_SESSIONS_EXAMPLES = """\
 tercet sessions list
 tercet sessions list --status awaiting_gate --json
 """
 SHOW_EXAMPLES = """\
 tercet sessions show ses_0123456789abcdef
 tercet sessions show ses_0123456789abcdef --actors examples/refunds
+tercet sessions show ses_0123456789abcdef --json | jq .decision_record
 """
 WATCH_EXAMPLES = """\
 tercet sessions watch ses_0123456789abcdef
@@ -83,7 +86,9 @@ def list_sessions(
             remedy=f"choose one of {', '.join(STATES)}",
         )
     recorded = "paused" if status == ESCALATED else status
-    found = use_journal(journal, lambda opened: opened.sessions(TENANT, status=recorded, limit=MOST))
+    found = use_journal(
+        journal, lambda opened: opened.sessions(tenant_of(opened), status=recorded, limit=MOST)
+    )
     unreadable = [each for row in found if (each := damaged_row(row)) is not None]
     rows = [row for row in found if damaged_row(row) is None]
     rows = [row for row in rows if status != ESCALATED or standing_of_row(row) == ESCALATED]
@@ -171,20 +176,23 @@ def show(
     estimate; a step off the critical path is shown with its slack. Where outputs are reviewed before they are
     committed, each phase is shown with its defects, its repairs and the limits at the exit.
     """
+    refuse_actors(journal, actors)
     recorded, record, lease = use_journal(journal, lambda opened: _look(opened, session))
     commands, now = commands_for(journal, local_user_from(actors), recorded.state), SystemClock().now()
     if as_json:
         told = {"lease": _lease_json(lease, now), "decision_record": record}
         print_json({**session_json(recorded, commands), **told})
     else:
-        holder = _lease_text(recorded, lease, now)
+        holder = _lease_text(recorded, lease, now, is_remote=commands.is_remote)
         show_session(Screen(), recorded, commands, now=now, record=record, holder=holder)
 
 
 async def _look(journal: Journal, session: str) -> tuple[RecordedSession, Any, Lease | None]:
     recorded = await read_session(journal, session)
-    record = await read_record(journal, TENANT, recorded.state) if recorded.state.record else None
-    return recorded, record, await journal.lease(TENANT, session)
+    tenant = tenant_of(journal)
+    state = await load_state(journal, tenant, session)
+    record = await read_record(journal, tenant, state) if state.record else None
+    return recorded, await reveal(journal, tenant, record), await journal.lease(tenant, session)
 
 
 def _lease_json(lease: Lease | None, now: int) -> dict[str, Any] | None:
@@ -193,14 +201,17 @@ def _lease_json(lease: Lease | None, now: int) -> dict[str, Any] | None:
     return {"owner": lease.owner, "until": timestamp(lease.until), "has_ended": lease.until <= now}
 
 
-def _lease_text(recorded: RecordedSession, lease: Lease | None, now: int) -> str:
+def _lease_text(recorded: RecordedSession, lease: Lease | None, now: int, *, is_remote: bool) -> str:
     """Return which process runs a session in progress, by its lease."""
+    if lease is None and is_remote:
+        return "it waits for its turn"
     if lease is None:
         is_answered = isinstance(recorded.events[-1], e.GateAnswered)
         return "answered: resume it" if is_answered else "no process runs it: resume it"
     process = process_name(lease.owner)
     if lease.until <= now:
-        return f"{process} ran it, and its lease expired {ago(now - lease.until)}: resume it"
+        ended = f"{process} ran it, and its lease expired {ago(now - lease.until)}"
+        return ended if is_remote else f"{ended}: resume it"
     return f"{process} runs it; its lease expires in {duration_text(lease.until - now)}"
 
 
@@ -226,8 +237,14 @@ def watch(
     """
     screen = Screen()
     progress = NoProgress() if as_json else Progress(screen, SystemClock(), is_followed=True)
+
+    def tell(state: State, event: e.Event) -> None:
+        progress.tell(state, event)
+        if as_json:
+            print_json({"seq": state.position, "event": msgspec.to_builtins(event)}, is_line=True)
+
     with progress:
-        state = asyncio.run(_follow(journal, session, progress, is_followed=follow, as_json=as_json))
+        state = asyncio.run(_follow(journal, session, progress, tell, is_followed=follow))
     if not as_json:
         screen.say()
         show_ending(
@@ -236,35 +253,22 @@ def watch(
             commands_for(journal, local_user_from(None), state),
             now=SystemClock().now(),
             rollback=undoing.rollback(state),
+            refusal=find_refusal(state),
         )
     return EXIT_CODES[standing(state)]
 
 
 async def _follow(
-    url: str, session: str, progress: Progress | NoProgress, *, is_followed: bool, as_json: bool
+    url: str, session: str, progress: Progress | NoProgress, tell: Tell, *, is_followed: bool
 ) -> State:
     async with journal_at(url) as journal:
         drawing = asyncio.ensure_future(progress.redraw_until_cancelled())
         try:
-            state = await _read_on(journal, session, State(), progress, as_json=as_json)
-            while is_followed and not state.is_over:
-                await asyncio.sleep(POLL_S)
-                state = await _read_on(journal, session, state, progress, as_json=as_json)
-            return state
+            return await follow_session(
+                journal, session, tell, until=lambda state: state.is_over or not is_followed
+            )
         finally:
             drawing.cancel()
-
-
-async def _read_on(
-    journal: Journal, session: str, state: State, progress: Progress | NoProgress, *, as_json: bool
-) -> State:
-    """Show the events that were appended since, and return the state after them."""
-    for event, after in (await load_history(journal, TENANT, session, after=state)).walk():
-        state = after
-        progress.tell(state, event)
-        if as_json:
-            print_json({"seq": state.position, "event": msgspec.to_builtins(event)}, is_line=True)
-    return state
 
 
 # --- sessions that cannot be read ---

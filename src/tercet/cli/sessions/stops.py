@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Annotated, Any, cast, get_args
 
@@ -12,11 +13,13 @@ import orjson
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, tenant_of, use_journal
 from tercet.cli.options import AsJson, Note, argument
+from tercet.cli.remote import as_remote
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.server_option import is_service
 from tercet.cli.sessions.next_commands import Commands
-from tercet.cli.sessions.people import ActorsPath, local_user_from
+from tercet.cli.sessions.people import ActorsPath, local_user_from, refuse_actors
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.values.plain import storable
@@ -26,15 +29,15 @@ from tercet.engine.streams.stops import EmergencyStops, Stop, StopKind
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Journal
-from tercet.view.terminal.text import ago, printable
+from tercet.view.terminal.text import ago, count, printable
 
 _TOOL = re.compile(r"[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+")
 _PACK = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
-TOOL_EXAMPLES = 'tercet stop tool adp_payments.issue_refund --note "double payments reported"\n'
-PACK_EXAMPLES = 'tercet stop pack refunds --note "wrong rules since this morning"\n'
-TENANT_EXAMPLES = 'tercet stop tenant --note "incident 12"\n'
-LIST_EXAMPLES = "tercet stop list\n"
+STOP_TOOL_EXAMPLES = 'tercet stop tool adp_payments.issue_refund --note "double payments reported"\n'
+STOP_PACK_EXAMPLES = 'tercet stop pack refunds --note "wrong rules since this morning"\n'
+STOP_TENANT_EXAMPLES = 'tercet stop tenant --note "incident 12"\n'
+LIST_STOPS_EXAMPLES = "tercet stop list\n"
 LIFT_EXAMPLES = """\
 tercet stop lift tool adp_payments.issue_refund --note "fixed"
 tercet stop lift tenant
@@ -92,7 +95,6 @@ def lift(
     if kind not in get_args(StopKind) or (kind == "tenant") != (name is None):
         raise UsageError(
             f"there is no stop '{' '.join(filter(None, [kind, name]))}'",
-            code="usage",
             remedy="write tool NAME, pack NAME or tenant; tercet stop list shows the stops",
         )
     wanted = cast("StopKind", kind)
@@ -116,6 +118,8 @@ def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Non
 
 
 async def _active(journal: Journal) -> tuple[Stop, ...]:
+    if (remote := as_remote(journal)) is not None:
+        return tuple(_read_stop(each) for each in (await remote.client.call("listStops"))["stops"])
     board = EmergencyStops(journal, TENANT, pack="")
     await board.refresh()
     return board.active()
@@ -132,12 +136,14 @@ def _write(
     is_lifted: bool = False,
 ) -> ExitCode:
     _require_name(kind, name)
-    by = local_user_from(actors).actor.id
+    refuse_actors(url, actors)
+    by = "" if is_service(url) else local_user_from(actors).actor.id
     stop = Stop(kind=kind, name=name, by=by, at=SystemClock().now(), note=storable(note), is_lifted=is_lifted)
-    names = use_journal(url, lambda opened: _post(opened, stop), is_written=True)
-    is_known = names is None or name in names
+    stop, names, resumed = use_journal(url, lambda opened: _post(opened, stop), is_written=True)
+    name, is_known = stop.name, names is None or stop.name in names
     if as_json:
-        print_json({**_json(stop), **({} if is_lifted else {"known": is_known})})
+        more = {"resumed": resumed} if is_service(url) else {}
+        print_json({**_json(stop), **(more if is_lifted else {"known": is_known})})
         return ExitCode.ACCEPTED
     screen = Screen()
     if not is_known:
@@ -145,8 +151,13 @@ def _write(
     what = f"{kind} {printable(name, 200)}"
     done = f"{what} is no longer stopped" if is_lifted else f"{what} is stopped"
     screen.say(Text.assemble(("✓ " if is_lifted else "■ ", "bold green" if is_lifted else "bold red"), done))
-    screen.say(Text(f"  {_NEXT[is_lifted]}", style="dim"))
     words = Commands(journal=url)
+    if is_lifted and words.is_remote:
+        screen.say(
+            Text(f"  The service has resumed {count(len(resumed), 'run')} that it paused.", style="dim")
+        )
+        return ExitCode.ACCEPTED
+    screen.say(Text(f"  {_NEXT[is_lifted]}", style="dim"))
     screen.show_command(words.paused() if is_lifted else words.lift(kind, name))
     return ExitCode.ACCEPTED
 
@@ -174,28 +185,38 @@ def _require_name(kind: StopKind, name: str) -> None:
     if kind == "tool" and not _TOOL.fullmatch(name):
         raise UsageError(
             f"'{name}' is not the name of a tool",
-            code="usage",
             remedy="write adapter.capability, as the plan does",
         )
     if kind == "pack" and not _PACK.fullmatch(name):
         raise UsageError(
             f"'{name}' is not the name of a pack",
-            code="usage",
             remedy="write the name in pack.toml, without a version and without a folder",
         )
 
 
-async def _post(journal: Journal, stop: Stop) -> frozenset[str] | None:
-    """Write a stop; return the names of its kind that runs of the journal know, None for a stop that is lifted."""
-    await EmergencyStops(journal, TENANT, pack="").write(stop)
-    return None if stop.is_lifted else await _known(journal, stop)
+async def _post(journal: Journal, stop: Stop) -> tuple[Stop, frozenset[str] | None, list[str]]:
+    """Write a stop; return it, the names of its kind that runs know (None for a stop that is lifted), and the sessions
+    that a service has resumed."""
+    resumed: list[str] = []
+    if (remote := as_remote(journal)) is not None:
+        asked = {"kind": stop.kind, "name": "" if stop.kind == "tenant" else stop.name, "note": stop.note}
+        found = await remote.client.call("liftStop" if stop.is_lifted else "emergencyStop", asked)
+        stop, resumed = _read_stop(found["stop"]), list(found.get("resumed", ()))
+    else:
+        await EmergencyStops(journal, TENANT, pack="").write(stop)
+    return stop, None if stop.is_lifted else await _known(journal, stop), resumed
+
+
+def _read_stop(found: dict[str, Any]) -> Stop:
+    at = datetime.fromisoformat(found["at"])
+    return msgspec.convert({**found, "at": round(at.timestamp() * 1000)}, Stop)
 
 
 async def _known(journal: Journal, stop: Stop) -> frozenset[str]:
     """Return the tools or packs of the runs in a journal, read until the stopped one is found."""
     names: set[str] = set()
     read: set[str] = set()
-    async for row in list_rows(journal, TENANT):
+    async for row in list_rows(journal, tenant_of(journal)):
         if stop.kind != "tool":
             names.add(row.tenant if stop.kind == "tenant" else row.pack.partition("@")[0])
         elif row.pack_hash not in read:
@@ -209,7 +230,7 @@ async def _known(journal: Journal, stop: Stop) -> frozenset[str]:
 async def _tools(journal: Journal, pack_hash: str) -> set[str]:
     """Return the tools of a pack that runs have recorded."""
     with suppress(JournalError, UsageError, ValueError):  # without the pack there is only no warning
-        declared = as_object(orjson.loads(await journal.blob(TENANT, pack_hash))) or {}
+        declared = as_object(orjson.loads(await journal.blob(tenant_of(journal), pack_hash))) or {}
         return {str((as_object(tool) or {}).get("name")) for tool in as_list(declared.get("tools")) or ()}
     return set()
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tercet.contracts.runs.budget import BudgetRemaining, BudgetUse
+from tercet.contracts.runs.budget import BudgetRemaining, BudgetUse, RunBudget
 from tercet.contracts.shape import TEN_YEARS_MS, Authored, JsonObject, Shape, Timestamp
 from tercet.contracts.verdict import StepScore
 
@@ -23,11 +23,21 @@ PLANNER_TIMEOUT_MS = 30_000
 """The planner's default time limit."""
 
 
+class TenantBudget(Authored):
+    """What each run of one tenant may use; None means the pack's limit."""
+
+    tokens: int | None = Field(default=None, ge=0)
+    tool_calls: int | None = Field(default=None, ge=0)
+    cost_microcents: int | None = Field(default=None, ge=0)
+    wall_clock_ms: int | None = Field(default=None, ge=0)
+
+
 class TenantSessionRules(Authored):
     """The session rules of one tenant; None means the pack's."""
 
     ttl_ms: int | None = Field(default=None, ge=1, le=TEN_YEARS_MS)
     retention_days: int | None = Field(default=None, ge=1, le=36_500)
+    budget: TenantBudget = TenantBudget()
 
 
 class SessionRules(Authored):
@@ -50,7 +60,14 @@ class SessionRules(Authored):
     def for_tenant(self, tenant: str) -> SessionRules:
         """Return the rules that hold for a tenant."""
         own = self.tenants.get(tenant)
-        return self if own is None else self.model_copy(update=own.model_dump(exclude_none=True))
+        if own is None:
+            return self
+        return self.model_copy(update=own.model_dump(exclude_none=True, exclude={"budget"}))
+
+    def budget_for(self, tenant: str, budget: RunBudget) -> RunBudget:
+        """Return the budget of a tenant's run, by that of the pack."""
+        own = self.tenants.get(tenant)
+        return budget if own is None else budget.model_copy(update=own.budget.model_dump(exclude_none=True))
 
 
 class RoleLimit(Authored):

@@ -101,16 +101,18 @@ class Graph:
 
 def build(plan: Plan) -> Graph:
     """Return the graph of a plan; `plan.graph` caches it."""
-    position = {step.id: index for index, step in enumerate(plan.steps)}
+    # Out of their dicts: reading a field of a contract by its name takes several times as long.
+    steps = [(step, vars(step)) for step in plan.steps]
+    position = {said["id"]: index for index, (_, said) in enumerate(steps)}
     predecessors: list[tuple[int, ...]] = []
     unknown: list[tuple[int, str]] = []
     takers: list[int] = []
-    for index, step in enumerate(plan.steps):
+    for index, (step, said) in enumerate(steps):
         needed: dict[int, None] = {}
         named = referenced_steps(step)
-        if references.OUTPUTS in named and references.OUTPUTS not in position:
+        if named and references.OUTPUTS in named and references.OUTPUTS not in position:
             takers.append(index)
-        for name in (*step.depends_on, *named):
+        for name in (*said["depends_on"], *named):
             target = position.get(name)
             if target is None:
                 unknown.append((index, name))
@@ -149,9 +151,11 @@ def _with_delivery(drawn: Graph, takers: list[int]) -> Graph:
 
 def referenced_steps(step: Step) -> list[str]:
     """Return the names of the steps that a step's parameters and condition refer to."""
-    named = [name for item in step.found if type(item) is Reference for name in item.names]
-    if step.when is not None:
-        named += references.names(step.when)
+    said = vars(step)
+    found = () if said.get("is_written_out") else step.found
+    named = [name for item in found if type(item) is Reference for name in item.names]
+    if (when := said["when"]) is not None:
+        named += references.names(when)
     return [name for name in named if name not in references.RESERVED_IDS] if named else named
 
 

@@ -2,7 +2,7 @@
 
 `rfc8785` is exact and slow. For values made of ASCII keys, strings, booleans, nulls, integers within ±2^53 and floats
 between 0.0001 and 2^53, orjson with sorted keys gives the same bytes far faster, so a scan decides which of the two is
-used. Whole floats are first converted to integers, since RFC 8785 prints numbers as ECMAScript does: 1.0 as 1. Other
+used. Whole floats are printed as integers, since RFC 8785 prints numbers as ECMAScript does: 1.0 as 1. Other
 numbers and other keys go to `rfc8785`, which orders keys by UTF-16 code units. The scan is the expensive part. Keys
 need not be scanned if the whole output is ASCII, and a Pydantic dump without floats needs no scan at all.
 """
@@ -10,7 +10,7 @@ need not be scanned if the whole output is ASCII, and a Pydantic dump without fl
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import orjson
@@ -62,10 +62,15 @@ def _canonical(value: Any, *, is_dumped: bool) -> bytes:
     if is_dumped and is_ascii and _FLOAT not in _pack(value):
         return printed
     # orjson could print the value, so it is not recursive and the scan terminates.
-    kind = _scan(value, has_ascii_keys=is_ascii)
-    if kind is None:
+    whole = _count_whole_floats(value, has_ascii_keys=is_ascii)
+    if whole is None:
         return rfc8785.dumps(value)
-    if kind == "simple":
+    if not whole:
+        return printed
+    # With as many ends as floats, none of them is part of a text. RFC 8785 prints -0.0 as 0.
+    if sum(map(printed.count, _WHOLE)) == whole and b"-0.0" not in printed:
+        for end in _WHOLE:
+            printed = printed.replace(end, end[-1:])
         return printed
     return orjson.dumps(_with_whole_floats_as_integers(value), option=orjson.OPT_SORT_KEYS)
 
@@ -95,12 +100,16 @@ def _print(value: Any) -> bytes | None:
         return None
 
 
-def _scan(value: Any, *, has_ascii_keys: bool) -> Literal["simple", "whole floats"] | None:
-    """Return whether orjson prints this value exactly as RFC 8785 demands, directly or with whole floats as integers.
+_WHOLE = b".0,", b".0}", b".0]"
+"""The end of a whole float as orjson prints it, with what follows in a list or an object."""
+
+
+def _count_whole_floats(value: Any, *, has_ascii_keys: bool) -> int | None:
+    """Return how many whole floats a value has; None if orjson does not print the rest as RFC 8785 demands.
 
     orjson has already printed the value, so its keys are strings and its integers are within bounds.
     """
-    found: Literal["simple", "whole floats"] = "simple"
+    count = 0
     stack: list[Any] = [(value,)]
     while stack:
         for item in stack.pop():
@@ -114,11 +123,10 @@ def _scan(value: Any, *, has_ascii_keys: bool) -> Literal["simple", "whole float
             elif kind is list:
                 stack.append(item)
             elif kind is float and _is_usual(item):
-                if item.is_integer():
-                    found = "whole floats"
+                count += item.is_integer()
             else:
                 return None
-    return found
+    return count
 
 
 def _is_usual(number: float) -> bool:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values import pointer
-from tercet.contracts.values.references import MAX_DEPTH, NO_KEYS, TOO_DEEP, Place, is_text
+from tercet.contracts.values.references import MAX_DEPTH, NO_KEYS, TOO_DEEP, Found, Leaf, Place, is_text
 
 MAX_NUMBER = 2**53 - 1
 """Up to here every JSON reader keeps integers exact. Beyond it, two account numbers may be read as the same."""
@@ -32,6 +32,28 @@ def not_json(value: Any) -> str | None:
     if kind is bool or value is None or kind is dict or kind is list:
         return None  # a container is a leaf only when it is empty
     return f"a {kind.__name__} is no JSON value"
+
+
+def scan_scalars(members: dict[str, Any]) -> list[Found] | None:
+    """Return what `references.scan` returns for an object of plain scalars; None for any other object.
+
+    Most parameters are such objects, and one pass both scans and checks them.
+    """
+    found: list[Found] = []
+    for name, value in members.items():
+        kind: type[object] = type(value)  # pyright: ignore[reportUnknownVariableType] - as above
+        if kind is str:
+            if not value.isascii():
+                return None
+        elif kind is int:
+            if not -MAX_NUMBER <= value <= MAX_NUMBER:
+                return None
+        elif kind is not bool and value is not None:
+            return None
+        if type(name) is not str or not name.isascii() or name[:1] == "$":
+            return None
+        found.append(Leaf(value, (name,)))
+    return found
 
 
 def storable(text: str) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Step
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.verdict import Code
 from tercet.core import budget, lanes
@@ -133,7 +133,7 @@ class Acting(Compensations):
 
     def _start_step(self, name: str, step: StepState) -> c.Command | None:
         planned = self.plan.steps[name]
-        if self.config.ctx.lane is not None and lanes.is_withheld(self.state, self.plan, name):
+        if self.config.is_lane and lanes.is_withheld(self.state, self.plan, name):
             return self._propose(name, planned)
         evidence = self.config.evidence
         if self.state.entered and step.attempt == 0 and name in self.plan.calls:
@@ -241,8 +241,7 @@ class Acting(Compensations):
         gates = gates_of(self.config, self.plan, name, params, self.progress)
         if repeats and once is not None and once.gate is not None:
             gates = tuple(dict.fromkeys((*gates, once.gate)))
-        is_lane = self.config.ctx.lane is not None
-        if gates and is_lane and not self.config.ctx.goes_by(Behaviour.LANE_GATES):
+        if gates and self.config.is_lane and not self.config.ctx.goes_by(Behaviour.LANE_GATES):
             reason = f"step {name} waits for {', '.join(gates)}, and a lane asks no person"
             return c.Fault(step=name, code=lanes.NEEDS_PERSON, reason=reason)
         if repeats or needs_approval(call, gates):

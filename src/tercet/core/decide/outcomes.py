@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.values.canonical import digest
 from tercet.core import commands as c
 from tercet.core import lanes

@@ -70,8 +70,7 @@ def _verifying(run: Run) -> Iterator[c.Command]:
     if state.gates:
         return
     if quality.stage == "asking":
-        is_lane = config.ctx.lane is not None
-        yield c.StopExhausted(reason=lanes.NEEDS_PERSON) if is_lane else ask_for_outputs(state, config)
+        yield c.StopExhausted(reason=lanes.NEEDS_PERSON) if config.is_lane else ask_for_outputs(state, config)
     elif rules is None or quality.stage == "judged":
         yield c.Score()
     elif not quality.drawn:
@@ -145,7 +144,7 @@ def _has_effects(state: State) -> bool:
 
 def _escalating(run: Run) -> Iterator[c.Command]:
     if is_escalated(run.state) and not _is_handed_over(run.state):
-        is_lane = run.config.ctx.lane is not None
+        is_lane = run.config.is_lane
         yield c.StopExhausted(reason=run.state.escalation or lanes.NEEDS_PERSON) if is_lane else c.Escalate()
 
 

@@ -68,6 +68,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """The pack's folder as the command line named it; empty if a program started the session."""
     lane: dict[str, Any] = {}
     """For a lane: its name, the session and the step that started it, and the tools that its parent's run has."""
+    personal: str = ""
+    """The id of the key of its subject, whose personal values it has as tokens; empty if it has none."""
     behaviour: tuple[int, ...] = ()
     """The numbers of the changed rules that it goes by: it is replayed under them, whatever the rules are by then."""
 

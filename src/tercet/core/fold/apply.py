@@ -72,7 +72,9 @@ def _advanced(state: State, changes: Changes, now: int) -> State:
     if since and now > since:
         used: Used = changes.get("used", state.used)
         changes["used"] = replace(used, wall_clock=state.used.wall_clock + now - since)
-    return replace(state, position=state.position + 1, at=now, active_since=now, **changes)
+    changes["position"] = state.position + 1
+    changes["at"] = changes["active_since"] = now
+    return replace(state, **changes)
 
 
 def _is_planned(state: State, name: str) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.loop import Phase
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.shape import as_object
 from tercet.core import events as e
 from tercet.core.budget import add, amounts_of

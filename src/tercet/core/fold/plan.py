@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import PlanError
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.core import events as e
 from tercet.core.budget import add
 from tercet.core.fold.base import MODIFIED, changed, demand, illegal

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.loop import Phase
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.values import pointer
 from tercet.contracts.values.canonical import digest
 from tercet.core import events as e

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import msgspec
 
-from tercet.contracts.behaviour import is_outdated
 from tercet.contracts.loop import Phase
+from tercet.contracts.runs.behaviour import is_outdated
 from tercet.contracts.runs.session import SessionStatus
 from tercet.core import events as e
 from tercet.core.budget import (

@@ -61,8 +61,9 @@ def intent(state: State, event: e.Intent) -> Changes:
         began=event.at,
         deadline=event.deadline,
         params=event.params,
-        **reserved_for(step, event),
     )
+    if reserved := reserved_for(step, event):
+        begun = msgspec.structs.replace(begun, **reserved)
     if event.lane_calls:
         begun = msgspec.structs.replace(begun, is_lane=True, lane_calls=event.lane_calls)
     return {"steps": {**state.steps, event.step: begun}, "used": reserve(state.used, step, event)}
@@ -92,7 +93,7 @@ def complete(state: State, event: e.Complete) -> Changes:
         gate="",
         call="",
         repeated=repeated,
-        same=same if repeated and state.is_stepwise else "",
+        same=same if repeated and state.start.stepwise else "",
     )
     if step.is_lane:
         ended = msgspec.structs.replace(

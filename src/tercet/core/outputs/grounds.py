@@ -33,8 +33,6 @@ def grounds_of(
     drafts: Mapping[str, Any] | None = None,
     fresh: Collection[str] = (),
     retried: Iterable[ToolRetry] = (),
-    *,
-    is_close: bool = True,
 ) -> tuple[Evidence, ...]:
     """The facts that outputs are held against.
 
@@ -59,7 +57,7 @@ def grounds_of(
     results = results_of(run.transcript, surface, trusted)
     later = (result_of(each.step, each.tool, each.result, surface, trusted) for each in retried)
     own = {"drafts": drafts or {}, "outputs": run.outputs}
-    return (*kept, *evidence_of((*results, *later), own, is_close=is_close))
+    return (*kept, *evidence_of((*results, *later), own))
 
 
 def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, str]:

@@ -77,7 +77,6 @@ def verify(review: OutputReview, now: int) -> Inquiry[e.OutputsVerified]:
         language=review.language,
         executed=review.executed,
         passed=review.passed,
-        is_close=review.is_close,
         request_input=review.config.compiled.input(),
     )
     if review.rules.judge == "model" and verdict.unjudged:

@@ -8,7 +8,6 @@ from functools import partial
 from re import escape, finditer
 from typing import Any
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.documents import MissingPart, TokenVerdict, find_slots
 from tercet.contracts.outputs.quality import (
     Consensus,
@@ -21,6 +20,7 @@ from tercet.contracts.outputs.quality import (
 from tercet.contracts.outputs.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
 from tercet.contracts.outputs.rubric import Rubric
 from tercet.contracts.question import Inquiry
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.run import Outcome
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.values import pointer
@@ -54,30 +54,33 @@ def repair(review: OutputReview, models: Sequence[str], now: int) -> Inquiry[e.O
     result = yield from repair_output(
         case, _is_gone(review), fetch=lambda _: fresh, vote=partial(_vote_on_answers, review)
     )
-    if review.is_close and result.output != review.outputs:
-        result = result.model_copy(update={"output": _with_slots(review, result.output)})
-    return _repaired(result, models, now)
+    return _repaired(result.model_copy(update={"output": _with_slots(review, result.output)}), models, now)
 
 
 def _with_slots(review: OutputReview, output: JsonObject) -> JsonObject:
     """Repaired outputs with their bound values as slots again, so that they are still bound when they are read."""
     for read in review.read:
         new = pointer.value_at(output, read.pointer)
-        if not isinstance(new, str) or new == read.text:
-            continue
-        edits: list[Edit] = []
-        for piece in (each for each in read.pieces if each.slot):
-            shown = read.text[piece.start : piece.end]
-            old_places, places = (
-                [m.start() for m in finditer(escape(shown), text)] for text in (read.text, new)
-            )
-            if len(old_places) == len(places) and piece.start in old_places:
-                start = places[old_places.index(piece.start)]
-                region = Region(pointer=read.pointer, start=start, end=start + len(shown))
-                edits.append(Edit(region=region, replacement=f"{{{{ {piece.slot} }}}}"))
-        for edit in sorted(edits, key=lambda each: -(each.region.start or 0)):
-            output = splice(output, edit)
+        is_authored = all(piece.source != "free" for piece in read.pieces)
+        if not isinstance(new, str) or (is_authored and new == read.text):
+            continue  # a document that no repair has changed is rendered again by its template
+        for piece in reversed([each for each in read.pieces if each.slot]):
+            if (start := _moved(read.text, new, piece.start, piece.end)) is not None:
+                region = Region(pointer=read.pointer, start=start, end=start + piece.end - piece.start)
+                output = splice(output, Edit(region=region, replacement=f"{{{{ {piece.slot} }}}}"))
     return output
+
+
+def _moved(old: str, new: str, start: int, end: int) -> int | None:
+    """Return where a part of a text begins after a repair: as far from the first change or from the last as it was, or in
+    between the same one of as many."""
+    head, tail = _unchanged_ends(old, new)
+    if end <= head:
+        return start
+    if start >= len(old) - tail:
+        return start + len(new) - len(old)
+    places = [[match.start() for match in finditer(escape(old[start:end]), text)] for text in (old, new)]
+    return places[1][places[0].index(start)] if len(places[0]) == len(places[1]) else None
 
 
 def _vote_on_answers(review: OutputReview, answers: Sequence[JsonObject | None]) -> Consensus:
@@ -139,7 +142,6 @@ def _materials(review: OutputReview) -> Materials:
         guide=slot_guide(review.known) if review.rules.values else "",
         required_sections=review.rules.required_sections,
         stated=tuple(_stated_values(review)),
-        is_close=review.is_close,
     )
 
 
@@ -149,7 +151,7 @@ def _stated_values(review: OutputReview) -> Iterator[Stated]:
         for piece in read.pieces:
             if piece.source == "bound" and (shown := read.text[piece.start : piece.end]):
                 yield Stated(read.pointer, shown, piece.slot)
-    listed = {value.pointer: value.name for value in review.known if value.name} if review.is_close else {}
+    listed = {value.pointer: value.name for value in review.known if value.name}
     for each in review.verdict.tokens if review.verdict else ():
         if each.status == "found":
             slot = next((listed[source] for source in each.sources if source in listed), each.slot)
@@ -312,14 +314,17 @@ def _unchanged_verdicts(
             and place.start is not None
             and place.end is not None
         ):
-            head = _shared(old, new)
-            tail = min(_shared(old[::-1], new[::-1]), min(len(old), len(new)) - head)
-            grown = len(new) - len(old)
-            if place.end <= head:
-                yield each
-            elif place.start >= len(old) - tail:
-                moved = Location(place.pointer, place.start + grown, place.end + grown)
+            head, tail = _unchanged_ends(old, new)
+            if place.end <= head or place.start >= len(old) - tail:
+                start = place.start if place.end <= head else place.start + len(new) - len(old)
+                moved = Location(place.pointer, start, start + place.end - place.start)
                 yield each.model_copy(update={"location": str(moved)})
+
+
+def _unchanged_ends(old: str, new: str) -> tuple[int, int]:
+    """Return how many characters at the beginning and at the end of a text a repair has left alone."""
+    head = _shared(old, new)
+    return head, min(_shared(old[::-1], new[::-1]), min(len(old), len(new)) - head)
 
 
 def _shared(one: str, other: str) -> int:

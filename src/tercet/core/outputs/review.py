@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.documents import KnownValue, ReadText, TextPiece
 from tercet.contracts.evidence import Evidence
@@ -63,11 +62,6 @@ class OutputReview:
         return self.config.spec.quality or QualityRules()
 
     @property
-    def is_close(self) -> bool:
-        """Whether the outputs are judged by the rule of that number."""
-        return self.config.ctx.goes_by(Behaviour.OUTPUTS_READ_CLOSELY)
-
-    @property
     def sampled(self) -> SelfConsistency:
         """How samples are compared, in a decision that has any."""
         if self.rules.consistency is None:
@@ -83,9 +77,7 @@ class OutputReview:
     def evidence(self) -> tuple[Evidence, ...]:
         """The evidence that may support the outputs, with its members sorted by name, as a session stores it."""
         quality = self.state.quality
-        return put_in_order(
-            grounds_of(self.run, quality.drafts, quality.fetched, quality.retried, is_close=self.is_close)
-        )
+        return put_in_order(grounds_of(self.run, quality.drafts, quality.fetched, quality.retried))
 
     # --- values and texts ---
 

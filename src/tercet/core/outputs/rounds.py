@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.outputs.quality import Defect, RepairEntry
 from tercet.contracts.outputs.quality_rules import QualityRules
 from tercet.contracts.outputs.repair import LeftDefect
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.shape import JsonObject
 from tercet.core.config import RunConfig
 from tercet.core.state import Round, State

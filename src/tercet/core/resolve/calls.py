@@ -5,7 +5,10 @@ from __future__ import annotations
 from functools import partial
 from math import isfinite
 
+import msgspec
+
 from tercet.contracts.loop import Phase
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.invocation import Backoff
 from tercet.contracts.runs.run import Outcome, ToolResult
 from tercet.contracts.shape import as_object
@@ -18,9 +21,9 @@ from tercet.core.approval import find_expired_evidence
 from tercet.core.attempt import Done, NotHappened, Unknown, delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.decide import Acting, can_retry, has_retries, is_looping
-from tercet.core.decisions import take_decisions
 from tercet.core.fold.base import CUT_OFF, LANE_WAITING, MODIFIED, ROLE_LOST, copy_fields
 from tercet.core.lanes import envelope_fields
+from tercet.core.resolve.decisions import take_decisions
 from tercet.core.resolve.gates import open_gate
 from tercet.core.resolve.planning import frame_of
 from tercet.core.run import Run
@@ -51,7 +54,8 @@ def dispatch(run: Run, command: c.Dispatch, answer: Ready) -> Made:
 
 def withhold(run: Run, command: c.Dispatch, answer: Ready) -> e.StepRefused | e.GateOpened | None:
     """Return why a call that was due is not made: its evidence has expired, an approver has lost their role, or the
-    circuit of its tool is open. One that may have happened cannot be refused; with an open circuit a person is asked."""
+    circuit of its tool is open. One that may have happened cannot be refused; with an open circuit a person is asked. A
+    compensation is tried whatever the circuit says."""
     state, name = run.state, command.step
     call, step = command.call.call, state.steps[name]
     if not step.is_unsettled:
@@ -60,7 +64,9 @@ def withhold(run: Run, command: c.Dispatch, answer: Ready) -> e.StepRefused | e.
             return _refused(command, answer, "evidence_expired", f"the evidence {expired} has expired")
         if answer.role_lost:
             return _refused(command, answer, ROLE_LOST, answer.role_lost)
-    if answer.circuit != "OPEN":
+    if answer.circuit != "OPEN" or (
+        step.compensates and run.config.ctx.goes_by(Behaviour.COMPENSATIONS_PASS_CIRCUITS)
+    ):
         return None
     if step.is_unsettled:
         return open_gate(state, Acting(run).ask_whether(name, step), answer.at)
@@ -82,7 +88,7 @@ def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
         left = most
     if wall_clock is not None and not is_undo:
         left = min(left, max(0, wall_clock - state.used.wall_clock))
-    return e.Intent(
+    intent = e.Intent(
         at=answer.at,
         step=command.step,
         tool=tool.name,
@@ -96,8 +102,9 @@ def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
         call=command.call.hash,
         compensation=command.compensation,
         marks=command.call.marks,
-        **budget.reservation_of(call, hold),
     )
+    reserved = budget.reservation_of(call, hold)
+    return msgspec.structs.replace(intent, **reserved) if reserved else intent
 
 
 def take_note(run: Run, command: c.Note, answer: Now) -> Made:
@@ -160,21 +167,20 @@ def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconci
     step = state.steps[name]
     declared: list[str] = state.plan.get("declared_outputs", []) if answer.blob else []
     members = as_object(ended.value) or () if declared else ()
-    return made(
-        e.Complete(
-            at=answer.at,
-            step=name,
-            attempt=step.attempt,
-            value=None if answer.blob else ended.value,
-            blob=answer.blob,
-            carries=tuple(output for output in declared if output in members),
-            error=ended.error,
-            latency=ended.latency_ms,
-            reconciled=is_reconciled,
-            **(envelope_fields(ended.value) if step.is_lane else budget.amounts_of(step)),
-        ),
-        blobs=(answer.data,) if answer.blob else (),
+    complete = e.Complete(
+        at=answer.at,
+        step=name,
+        attempt=step.attempt,
+        value=None if answer.blob else ended.value,
+        blob=answer.blob,
+        carries=tuple(output for output in declared if output in members) if declared else (),
+        error=ended.error,
+        latency=ended.latency_ms,
+        reconciled=is_reconciled,
     )
+    if taken := envelope_fields(ended.value) if step.is_lane else budget.amounts_of(step):
+        complete = msgspec.structs.replace(complete, **taken)
+    return Made((complete,), (answer.data,) if answer.blob else ())
 
 
 def settle(run: Run, command: c.Settle, answer: CallEnded) -> Made:
@@ -258,7 +264,8 @@ def judge(run: Run, command: c.Judge, answer: Drawn) -> Made:
     is_undo = bool(step.compensates)
     is_stuck = is_looping(run, name)
     if step.status == "done" and not is_stuck:
-        taken = take_decisions(run, name, at, replan_or_escalate(state, config))
+        is_deciding = bool(run.followed.plan.decision_checkpoints)
+        taken = take_decisions(run, name, at, replan_or_escalate(state, config)) if is_deciding else ()
         lacking = next((each for each in taken if each.outcome != "accept"), None)
         if lacking is None:
             return Made((*taken, e.StepJudged(at=at, step=name, attempt=step.attempt, outcome="accept")))

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.outputs.exit import ExitDecision
 from tercet.contracts.outputs.repair import Escalation
 from tercet.contracts.plan import Plan
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.record import MemoryProposal
 from tercet.contracts.runs.run import Run as Transcript
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.values.canonical import digest, hash_bytes
-from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verdict, VerdictEnvelope
+from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verdict
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core import transcript
@@ -30,7 +30,7 @@ from tercet.core.resolve.calls import replan_or_escalate
 from tercet.core.run import Run, Scored
 from tercet.core.state import State
 from tercet.core.transcript import holds_run_verdict, split_record
-from tercet.critic.consolidate import consolidate, finalize
+from tercet.critic.consolidate import consolidate, record_fields
 from tercet.critic.judge import judge
 from tercet.critic.memory import dropped, is_trusted, sources_of
 from tercet.critic.score import measure, print_envelope, score
@@ -166,32 +166,31 @@ def end(run: Run, command: c.End, answer: History) -> Made:
     verdict, report = _last_verdict(run, answer.at)
     if state.partial and (report.status != "completed" or state.accepted is not None):
         report = report.model_copy(update={"status": "partial", "rationale": state.reason})
-    record = finalize(
+    fields = record_fields(
         config.ctx,
         config.compiled,
         config.spec,
         plan,
         report,
-        verdicts=(verdict,) if verdict else (),
-        run=_whole_transcript(run, answer.events) if run.plan is not None else None,
+        (verdict,) if verdict else (),
+        _whole_transcript(run, answer.events) if run.plan is not None else None,
     )
-    more: dict[str, Any] = {}
+    if (scored := _last_score(run)) is not None and report is scored.report:
+        fields["report"] = scored.recorded
     if holds_run_verdict(state):
-        more["run_verdict"] = VerdictEnvelope.model_validate(state.envelope)
+        fields["run_verdict"] = state.envelope
     if accepted := tuple(proposal for proposal, _ in _accepted_memories(state, report)):
-        more["memory_proposals"] = accepted
+        fields["memory_proposals"] = accepted
     if (delivery := transcript.delivery_of(plan, state)) is not None:
-        more["delivery"] = delivery
+        fields["delivery"] = delivery
     if decisions := transcript.decisions_of(answer.events):
-        more["decisions"] = decisions
-    record = record.model_copy(update=more) if more else record
-    whole, kept = split_record(record)
-    run.record = record
+        fields["decisions"] = decisions
+    run.record, kept = split_record(fields)
     ended = e.SessionEnded(
         at=answer.at,
         status=command.status,
         reason=state.reason or report.rationale,
-        record=whole,
+        record=hash_bytes(run.record),
         kept=hash_bytes(kept),
         outputs=state.outputs,
     )

@@ -6,10 +6,10 @@ from typing import Literal
 
 import msgspec
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import RunContext
 from tercet.contracts.mode import Trust
 from tercet.contracts.relations import find_sentences
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.budget import BudgetUse
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.text.entities import find_hidden

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from tercet.contracts.errors import TercetError, UsageError
+from tercet.contracts.loop import Phase
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core import message_rules, messages
 from tercet.core.answers import Made, Now, made
-from tercet.core.expiry import find_expired
 from tercet.core.fold.base import copy_fields
 from tercet.core.run import Run
 from tercet.core.state import State
+
+_ENDING = (Phase.COMMIT, Phase.FAIL)
 
 
 class ForeignMessage(TercetError):  # noqa: N818 - it names what was found
@@ -59,3 +61,34 @@ def pause_session(command: c.Pause, at: int) -> e.SessionPaused:
 def resume(run: Run, command: c.Resume, answer: Now) -> Made:
     """Return a session that another process carries on."""
     return made(copy_fields(e.SessionResumed, command, at=answer.at, in_flight=run.state.in_flight))
+
+
+def find_expired(state: State, now: int, *, outside: bool = False) -> e.SessionExpired | None:
+    """Return the expiry event of a session whose time to live, or that of one of its gates, has passed; None otherwise."""
+    if not state.is_started or state.phase in _ENDING:
+        return None
+    ends = state.start.expires
+    if ends and now >= ends:
+        return e.SessionExpired(at=max(now, state.at), reason="Session expired", outside=outside)
+    for gate in state.gates.values():
+        if gate.expires and now >= gate.expires:
+            reason = f"Session expired: nobody answered gate {gate.id} in time"
+            return e.SessionExpired(at=max(now, state.at), reason=reason, gate=gate.id, outside=outside)
+    return None
+
+
+def due_at(state: State) -> int | None:
+    """Return when a process that runs nothing of a session has to look at it; None if it may wait for ever.
+
+    That is when a time to live ends, or a heartbeat is due; and at once if its end was decided while no process ran it.
+    """
+    if state.is_over:
+        return None
+    times = [gate.expires for gate in state.gates.values() if gate.expires]
+    if not state.ending and (ends := state.start.expires):
+        times.append(ends)
+    if state.status == "in_progress":
+        times.append(state.at + 2 * state.start.heartbeat)
+    elif state.ending and not state.gates:
+        times.append(state.at)
+    return min(times, default=None)

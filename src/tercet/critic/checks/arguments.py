@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tercet.contracts.errors import UsageError
@@ -89,10 +89,33 @@ def arguments_fit_schema(review: Review) -> Refusals:
 def find_faults(reading: Reading, call: EffectiveStep) -> list[schemas.Fault]:
     """Return the certain schema violations of a call's arguments, computed once per reading."""
     position, known = call.position, reading.faults
-    if position not in known:
+    faults = known.get(position)
+    if faults is None:
         open_places = reading.open_places.get(position, ())
-        known[position] = certain_faults(call.tool, reading.arguments(call), open_places)
-    return known[position]
+        faults = known[position] = certain_faults(call.tool, reading.arguments(call), open_places)
+    return faults
+
+
+def fit_schemas(reading: Reading) -> bool:
+    """Return True if the arguments of every call satisfy its tool's schema; False means undecided."""
+    checks: dict[tuple[str, frozenset[str]], Callable[[Any], bool] | None] = {}
+    known, names_at = reading.faults, reading.open_parameters
+    if any(len(place) > 1 for places in reading.open_places.values() for place in places):
+        return False  # a parameter with an open value in it is checked around that
+    for call in reading.calls:
+        tool, names = call.tool, names_at.get(call.position, _NOTHING)
+        key = vars(tool)["name"], names
+        if key not in checks:
+            is_named = not names or names.issubset(tool.parameter_names)
+            checks[key] = schemas.find_check(tool.parameters_text, names) if is_named else None
+        check = checks[key]
+        try:
+            if check is None or not check(reading.arguments(call)):
+                return False
+        except ValueError:
+            return False
+        known.setdefault(call.position, [])
+    return True
 
 
 def certain_faults(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.outputs.delivery import find_late_outputs, find_unknown_outputs
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.steps.graph import MAX_TAKERS
 from tercet.contracts.values import pointer, references
 from tercet.contracts.values.references import OUTPUTS, Reference

@@ -29,6 +29,7 @@ from typing import Any
 
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.shape import unchecked
 from tercet.contracts.steps.effective import EffectiveStep, unaliased
 from tercet.contracts.tool import ToolSpec, Unbound
 from tercet.contracts.values import pointer, references
@@ -36,8 +37,9 @@ from tercet.contracts.values.kinds import UNKNOWN, parameter_kind
 from tercet.contracts.values.references import Found, Leaf, Read, Reference
 from tercet.contracts.values.trust import overlaps, scalar, scalars
 from tercet.contracts.verdict import Code, Origin
+from tercet.critic.declared_places import takes_number
 from tercet.critic.review import Refusals, Review
-from tercet.critic.value_trust import ValueTrust, takes_number
+from tercet.critic.value_trust import ValueTrust
 
 
 def authority_is_bound(review: Review) -> Refusals:
@@ -80,16 +82,18 @@ def literal_sources(value_trust: ValueTrust) -> tuple[Origin, ...]:
     review = value_trust.review
     if not value_trust.is_strict:
         return ()
-    return tuple(
-        [
-            _traced(value_trust, call.tool, found, call.position)
-            for call in review.calls
-            if call.tool.authority_parameters or call.tool.has_authority_everywhere
+    origins: list[Origin] = []
+    for call in review.calls:
+        tool = call.tool
+        names, is_everywhere = tool.authority_parameters, tool.has_authority_everywhere
+        if not names and not is_everywhere:
+            continue
+        origins += [
+            _traced(value_trust, tool, found, call.position)
             for found in review.found[call.position]
-            if type(found) is Leaf
-            and (call.tool.has_authority_everywhere or found.place[0] in call.tool.authority_parameters)
+            if type(found) is Leaf and (is_everywhere or found.place[0] in names)
         ]
-    )
+    return tuple(origins)
 
 
 def compensation_origins(review: Review, step_id: str) -> tuple[tuple[Origin, ...], bool]:
@@ -144,14 +148,15 @@ def _traced(
         source = "" if found.kind == "cel" else found.text
         if value_trust.is_strict:
             detail = "; ".join((*_computations(value_trust, found), *_entered_by_people(value_trust, found)))
-    return Origin(
-        parameter=pointer.join(found.place),
-        came_from=_came_from(value_trust, found),
-        trust=Trust.TRUSTED,
-        detail=detail,
-        source=source,
-        kind=_kind(value_trust, tool, found),
-    )
+    fields = {
+        "parameter": pointer.join(found.place),
+        "came_from": _came_from(value_trust, found),
+        "trust": Trust.TRUSTED,
+        "detail": detail,
+        "source": source,
+        "kind": _kind(value_trust, tool, found),
+    }
+    return unchecked(Origin, fields)
 
 
 def _kind(value_trust: ValueTrust, tool: ToolSpec | None, found: Found) -> str:

@@ -6,6 +6,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.gate import Gate, GateDemand
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
 from tercet.contracts.plan import Compensation
+from tercet.contracts.shape import unchecked
 from tercet.contracts.steps.effective import EffectiveStep, unaliased
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import pointer, references
@@ -123,9 +124,8 @@ def demand_gates(review: Review) -> None:
     for call in review.calls if gates else ():
         for name in gates_of(review, call):
             if name in gates and (reason := _reason(review, call, gates[name])):
-                review.demands.append(
-                    GateDemand(step=call.position, step_id=call.step.id, gate=name, reason=reason)
-                )
+                fields = {"step": call.position, "step_id": call.step.id, "gate": name, "reason": reason}
+                review.demands.append(unchecked(GateDemand, fields))
 
 
 def _reason(review: Review, call: EffectiveStep, gate: Gate) -> str | None:

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
+from tercet.contracts.runs.behaviour import Behaviour
+from tercet.contracts.values.cache import BoundedCache
 from tercet.contracts.values.references import tokens
 from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.checks.arguments import limited_arguments, reads_open
@@ -64,8 +65,7 @@ def policies_hold(review: Review) -> Refusals:
 
 def hold_together(review: Review) -> bool:
     """Return True if all limits and policies hold in one evaluation that reads nothing open; False means undecided."""
-    policies = [policy for policy in review.compiled.policies if policy.effect != "grant"]
-    rules, fields, params = _compile_policies(tuple([(each.expression, each.scope) for each in policies]))
+    rules, fields, params = _compile_all(review.compiled.policies)
     ready = tuple([rule for rule in rules if isinstance(rule, Rule) and not _open_reads(review, rule)])
     limits = limited_arguments(review)
     if limits is None or len(ready) < len(rules):
@@ -77,11 +77,26 @@ def hold_together(review: Review) -> bool:
     return together.evaluate(together.scope.activation({**values, "calls": [*limits.values()]})).holds
 
 
+_Compiled: TypeAlias = tuple[tuple[Rule | Outcome, ...], Names, Names]
+"""Compiled policies, and the fields and parameters that they read."""
+_compiled: BoundedCache[int, tuple[tuple[Policy, ...], _Compiled]] = BoundedCache(256)
+"""By the `id` of the policies of a context, which all contexts of a pack share."""
+
+
+def _compile_all(policies: tuple[Policy, ...]) -> _Compiled:
+    """Compile the policies of a context, except for grants."""
+    known = _compiled.get(id(policies))
+    if known is None or known[0] is not policies:
+        written = tuple((each.expression, each.scope) for each in policies if each.effect != "grant")
+        known = _compiled.keep(id(policies), (policies, _compile_policies(written)))
+    return known[1]
+
+
 @lru_cache(maxsize=256)
 def _compile_policies(
     written: tuple[tuple[str, str], ...],
-) -> tuple[tuple[Rule | Outcome, ...], Names, Names]:
-    """Compile policies, each given by its expression and scope; return them, and the fields and parameters they read."""
+) -> _Compiled:
+    """Compile policies, each given by its expression and scope."""
     rules = tuple(_compile_policy(*each) for each in written)
     compiled = [rule for rule in rules if isinstance(rule, Rule)]
     return rules, union(rule.fields for rule in compiled), union(rule.reads for rule in compiled)
@@ -261,12 +276,16 @@ def _broken(review: Review, policy: Policy, refusal: Refusal, index: int | None)
         )
 
 
+def violation_text(policy: Policy) -> str:
+    """Return what a refusal by a policy says, without the step."""
+    return f"violates policy {policy.name}: {policy.message or f'{policy.expression} does not hold'}"
+
+
 def _refusal(review: Review, policy: Policy, outcome: Outcome, index: int | None) -> Refusal:
-    why = policy.message or f"{policy.expression} does not hold"
     failed = f" (it fails: {outcome.error})" if outcome.error else ""
     return review.refuse(
         Code.POLICY_INVARIANT,
-        f"{review.label(index)} violates policy {policy.name}: {why}{failed}",
+        f"{review.label(index)} {violation_text(policy)}{failed}",
         policy.remedy or f"change the plan so that {policy.expression}",
         step=index,
     )
@@ -303,8 +322,13 @@ def find_undecided(review: Review) -> tuple[str, ...]:
 
 def uncertain_at_review(ctx: RunContext, compiled: CompiledContext, plan: Plan) -> frozenset[int]:
     """Return the positions of the steps that may not run, before any has begun; empty if no policy depends on them."""
-    is_open = bool([step for step in plan.steps if step.optional or step.when is not None])
-    if not is_open or not ctx.goes_by(Behaviour.STRICT_CALLS) or not look_at_other_steps(compiled.policies):
+    # Out of their dicts: reading a field of a contract by its name takes several times as long.
+    for said in map(vars, plan.steps):
+        if said["optional"] or said["when"] is not None:
+            break
+    else:
+        return frozenset()
+    if not ctx.goes_by(Behaviour.STRICT_CALLS) or not look_at_other_steps(compiled.policies):
         return frozenset()
     found = find_uncertain(plan, compiled.surface)
     return frozenset(index for index, step in enumerate(plan.steps) if step.id in found)

@@ -20,11 +20,12 @@ from tercet.core.state import TERMINAL
 from tercet.engine.leases import LeaseClient
 from tercet.engine.ledger import ROW_MS
 from tercet.engine.rows import each_once
-from tercet.engine.session_reader import load_state
+from tercet.engine.session_reader import load_history, load_state
 from tercet.engine.sessions import request_claim
 from tercet.engine.streams import artifacts, nesting
 from tercet.engine.streams.experience import feedback_of
 from tercet.engine.streams.kinds import lost_of
+from tercet.engine.streams.notices import forget_notice, is_notable, notice_of
 from tercet.journal.errors import JournalBusy, JournalClosed, JournalFull, JournalUnavailable, LeaseHeld
 from tercet.journal.protocol import SessionRow
 
@@ -89,6 +90,10 @@ async def _forget(leases: LeaseClient, session: str) -> bool:
     ]
     if (root := str(state.start.root)) and not (await journal.head(tenant, root)).seq:
         beside.append(nesting.family_of(root))  # a child may have written to it after its root was removed
+    history = await load_history(journal, tenant, session)
+    for position, event in enumerate(history.events, start=1):
+        if is_notable(event, state):
+            await forget_notice(leases, notice_of(session, position))
     # The session itself is removed last, so that an interrupted removal is continued the next time.
     for stream in (*beside, session):
         if (await journal.head(tenant, stream)).seq:

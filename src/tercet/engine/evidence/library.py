@@ -19,9 +19,8 @@ from tercet.contracts.relations import REQUEST, is_of_class, members, value_at
 from tercet.contracts.request import Request
 from tercet.contracts.runs.record import MemoryProposal
 from tercet.core.transcript import moment
-from tercet.evidence.episodes import accept
 from tercet.evidence.errors import FactUnknown, SnapshotExists, SnapshotUnknown
-from tercet.evidence.retrieval import Retriever, classes_for, first_facts, is_stale, retrieve
+from tercet.evidence.retrieval import Retriever, accept, classes_for, first_facts, is_stale, retrieve
 from tercet.evidence.store import EvidenceStore, Fact
 
 MOST_FACTS = 200

@@ -24,8 +24,8 @@ from tercet.core.state import State
 from tercet.critic.checks.flow import trusted_results
 from tercet.models.model import Model
 from tercet.planner.answer import find_kept, find_kept_outputs, read_answer
-from tercet.planner.assignment import Assignment, Complaint
 from tercet.planner.prompt import write_question
+from tercet.planner.sentences import Assignment, Complaint
 from tercet.planner.sources import PlanningError
 
 REPEATED = "plan_repeated"

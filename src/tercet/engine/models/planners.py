@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Request
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.tasks import Goal
 from tercet.contracts.values.trust import input_marks, with_dotted
 from tercet.core.config import RunConfig

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.canonical import digest
-from tercet.journal.errors import PositionConflict
+from tercet.journal.errors import LeaseLost, PositionConflict
 from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import append_next, name_owner, read_all
 
@@ -77,10 +79,13 @@ async def find_result(journal: Journal, tenant: str, stream: str, params: str) -
     return earlier.result
 
 
-async def keep_result(journal: Journal, tenant: str, stream: str, params: str, result: bytes) -> None:
-    """Keep what a call returned; the first result counts."""
+async def keep_result(
+    journal: Journal, tenant: str, stream: str, params: str, result: bytes, *, epoch: int
+) -> None:
+    """Keep what a call returned, under the lease on its stream; the first result counts."""
     data = name_owner(msgspec.json.encode(CallResult(params=params, result=result)), tenant, stream)
-    try:
-        await journal.append(Append(tenant=tenant, stream=stream, expected=0, events=(data,)))
-    except PositionConflict:
-        return  # the same call was sent twice at the same moment
+    unit = Append(tenant=tenant, stream=stream, expected=0, epoch=epoch, events=(data,))
+    with suppress(
+        LeaseLost, PositionConflict
+    ):  # this process was silent for so long that another made the call
+        await journal.append(unit)

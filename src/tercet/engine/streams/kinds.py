@@ -11,12 +11,18 @@ from pydantic import ValidationError
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.core.messages import Message
 from tercet.core.state import TERMINAL
+from tercet.engine.personal.keys import KIND as SUBJECT
+from tercet.engine.personal.keys import SubjectEntry
 from tercet.engine.streams.api_keys import STREAM as API_KEYS
 from tercet.engine.streams.api_keys import KeyEvent
 from tercet.engine.streams.artifacts import Settlement
 from tercet.engine.streams.audit import AUDIT, CALLS, AuditEntry, CallResult
 from tercet.engine.streams.experience import Lesson, read_entry
+from tercet.engine.streams.logins import KIND as LOGINS
+from tercet.engine.streams.logins import Login
 from tercet.engine.streams.nesting import Share
+from tercet.engine.streams.notices import KIND as NOTICES
+from tercet.engine.streams.notices import NoticeEvent
 from tercet.engine.streams.recent_calls import KIND as REPEATS
 from tercet.engine.streams.recent_calls import Claim
 from tercet.engine.streams.stops import STREAM as STOPS
@@ -150,5 +156,8 @@ _KINDS: Mapping[str, Callable[[bytes, str, str], bool]] = {
     API_KEYS: _is_a(KeyEvent),
     AUDIT: _is_a(AuditEntry),
     CALLS: _is_a(CallResult),
+    NOTICES: _is_a(NoticeEvent),
+    LOGINS: _is_a(Login),
+    SUBJECT: _is_a(SubjectEntry),
 }
 """The check of each kind of stream's contents, by the part of its name before the colon."""

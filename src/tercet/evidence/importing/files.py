@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.plain import storable
-from tercet.evidence.importing import chunks
+from tercet.evidence.importing import texts
 from tercet.evidence.importing.records import Labels, Report, read_json_lines, read_table
 from tercet.evidence.importing.texts import Unreadable, decode, html_text, page_texts
 from tercet.evidence.store import Change, NewDocument, NewFact
@@ -195,33 +195,33 @@ def _read_records(
         yield from read_json_lines(stream, file.name, labels, report)
 
 
-def _plain(data: bytes) -> Iterator[chunks.Chunk]:
+def _plain(data: bytes) -> Iterator[texts.Chunk]:
     text = decode(data)
     mark = "\ufeff"
     if not text.startswith(mark):
-        yield from chunks.split(text)
+        yield from texts.split(text)
         return
     skipped = len(mark.encode())
-    for chunk in chunks.split(text.removeprefix(mark)):
+    for chunk in texts.split(text.removeprefix(mark)):
         yield chunk._replace(start=chunk.start + skipped, end=chunk.end + skipped)
 
 
-def _html(data: bytes) -> Iterator[chunks.Chunk]:
-    yield from chunks.split(html_text(decode(data)))
+def _html(data: bytes) -> Iterator[texts.Chunk]:
+    yield from texts.split(html_text(decode(data)))
 
 
-def _pdf(data: bytes) -> Iterator[chunks.Chunk]:
+def _pdf(data: bytes) -> Iterator[texts.Chunk]:
     """Yield the chunks of a PDF, which end with their page and are labelled with its number. Their byte ranges count
     over all pages.
     """
     before = 0
     for number, text in enumerate(page_texts(data), start=1):
-        for chunk in chunks.split(text):
+        for chunk in texts.split(text):
             yield chunk._replace(heading=f"page {number}", start=chunk.start + before, end=chunk.end + before)
         before += len(text.encode())
 
 
-_READERS: dict[str, Callable[[bytes], Iterator[chunks.Chunk]]] = {
+_READERS: dict[str, Callable[[bytes], Iterator[texts.Chunk]]] = {
     ".md": _plain,
     ".markdown": _plain,
     ".txt": _plain,

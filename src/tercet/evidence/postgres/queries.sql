@@ -215,14 +215,7 @@ SELECT v.classification, v.key, v.since <= $2, f.hash
  ORDER BY v.classification, v.key
 
 -- name: find_words
-SELECT wanted.place, found.fact_id, found.times, found.length
-  FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (word, plain, place)
- CROSS JOIN LATERAL (
-       SELECT v.fact_id, coalesce((f.repeats ->> wanted.plain)::integer, 1) AS times, v.length
-         FROM tercet.evidence_facts AS f
-         JOIN tercet.evidence_versions AS v ON v.fact_id = f.id
-        WHERE f.words @@ wanted.word::tsquery AND v.since <= $3 AND v.until > $3
-          AND ($4::text[] IS NULL OR v.classification = ANY ($4))) AS found
+SELECT place, fact_id, times, length FROM tercet.find_words($1, $2, $3)
 
 -- name: names_of
 SELECT fact_id, classification, key FROM tercet.evidence_versions WHERE fact_id = ANY ($1::bigint[])

@@ -116,6 +116,21 @@ WITH heard AS (
     RETURNING b.tenant, b.rings
 )
 
+-- name: store_reminders
+, new_reminders AS (
+    INSERT INTO tercet.reminders (tenant, name, due_at)
+    SELECT moved.tenant, r.name, r.due_at
+      FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS r (stream_id, name, due_at)
+      JOIN moved ON moved.ref = r.stream_id
+     WHERE r.due_at IS NOT NULL
+        ON CONFLICT (tenant, name) DO UPDATE SET due_at = excluded.due_at
+), old_reminders AS (
+    DELETE FROM tercet.reminders AS o
+     USING unnest($1::bigint[], $2::text[], $3::bigint[]) AS r (stream_id, name, due_at)
+      JOIN moved ON moved.ref = r.stream_id
+     WHERE r.due_at IS NULL AND o.tenant = moved.tenant AND o.name = r.name
+)
+
 -- name: answer
 SELECT moved.ref, moved.id, heard.rings FROM moved JOIN heard USING (tenant)
 
@@ -277,6 +292,42 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
   FROM tercet.sessions
  WHERE tenant = $1
    AND ($2::text IS NULL OR status = $2)
+   AND ($6::text IS NULL OR intent IN (SELECT jsonb_array_elements_text($6::text::jsonb)))
+   AND ($7::text IS NULL OR owner = $7)
+   AND ($8::text IS NULL OR strpos(lower(session_id), lower($8)) > 0 OR strpos(lower(intent), lower($8)) > 0 OR strpos(lower(owner), lower($8)) > 0 OR strpos(lower(pack), lower($8)) > 0)
+   AND ($3::text IS NULL OR (started_at, session_id) < ($4::bigint, $3))
+ ORDER BY started_at DESC, session_id DESC LIMIT $5
+
+-- name: list_sessions_by_status
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM tercet.sessions
+ WHERE tenant = $1 AND status = $2::text
+   AND ($6::text IS NULL OR intent IN (SELECT jsonb_array_elements_text($6::text::jsonb)))
+   AND ($7::text IS NULL OR owner = $7)
+   AND ($8::text IS NULL OR strpos(lower(session_id), lower($8)) > 0 OR strpos(lower(intent), lower($8)) > 0 OR strpos(lower(owner), lower($8)) > 0 OR strpos(lower(pack), lower($8)) > 0)
+   AND ($3::text IS NULL OR (started_at, session_id) < ($4::bigint, $3))
+ ORDER BY started_at DESC, session_id DESC LIMIT $5
+
+-- name: list_sessions_by_intent
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM tercet.sessions
+ WHERE tenant = $1 AND intent = $6::text
+   AND ($2::text IS NULL OR status = $2)
+   AND ($7::text IS NULL OR owner = $7)
+   AND ($8::text IS NULL OR strpos(lower(session_id), lower($8)) > 0 OR strpos(lower(intent), lower($8)) > 0 OR strpos(lower(owner), lower($8)) > 0 OR strpos(lower(pack), lower($8)) > 0)
+   AND ($3::text IS NULL OR (started_at, session_id) < ($4::bigint, $3))
+ ORDER BY started_at DESC, session_id DESC LIMIT $5
+
+-- name: list_sessions_by_owner
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM tercet.sessions
+ WHERE tenant = $1 AND owner = $7::text
+   AND ($2::text IS NULL OR status = $2)
+   AND ($6::text IS NULL OR intent IN (SELECT jsonb_array_elements_text($6::text::jsonb)))
+   AND ($8::text IS NULL OR strpos(lower(session_id), lower($8)) > 0 OR strpos(lower(intent), lower($8)) > 0 OR strpos(lower(owner), lower($8)) > 0 OR strpos(lower(pack), lower($8)) > 0)
    AND ($3::text IS NULL OR (started_at, session_id) < ($4::bigint, $3))
  ORDER BY started_at DESC, session_id DESC LIMIT $5
 
@@ -288,17 +339,30 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
  ORDER BY due_at, session_id LIMIT $3
 
 -- name: list_resumable
-WITH unheld AS (
+WITH ready AS (
+    SELECT * FROM tercet.sessions WHERE status = 'in_progress'
+    UNION ALL
+    SELECT * FROM tercet.sessions WHERE status <> 'in_progress' AND due_at <= $1
+), unheld AS (
     SELECT r.*, row_number() OVER (PARTITION BY r.tenant ORDER BY r.updated_at, r.session_id) AS place
-      FROM tercet.sessions AS r
+      FROM ready AS r
       JOIN tercet.streams AS s ON s.tenant = r.tenant AND s.stream = r.session_id
-     WHERE r.status = 'in_progress' AND (s.owner IS NULL OR s.until <= $1)
+     WHERE s.owner IS NULL OR s.until <= $1
 )
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
        due_at
   FROM unheld
  WHERE place <= $2
  ORDER BY updated_at, tenant, session_id
+
+-- name: list_reminders
+SELECT tenant, name, due_at FROM tercet.reminders WHERE due_at <= $1 ORDER BY due_at, tenant, name LIMIT $2
+
+-- name: list_reminders_of
+SELECT tenant, name, due_at
+  FROM tercet.reminders
+ WHERE tenant = $1 AND due_at <= $2
+ ORDER BY due_at, name LIMIT $3
 
 -- name: list_ended
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,

@@ -52,6 +52,7 @@ class Rows:
         self._sessions: dict[int, SessionRow] = {}
         self._tenants: dict[str, bool] = {}
         self._notified: list[tuple[int, str]] = []
+        self._reminders: dict[tuple[str, str], tuple[int, str, int | None]] = {}
 
     def claimed_by(self, tenant: str, key: str) -> int | None:
         """Return the number of the stream that claims a key in this batch."""
@@ -83,6 +84,8 @@ class Rows:
             self._claims.setdefault((tenant, key), (number, key, after.seq))
         if unit.row is not None:
             self._sessions[number] = unit.row
+        for name, due_at in unit.reminders:
+            self._reminders[tenant, name] = (number, name, due_at)
 
     def statement(self) -> tuple[str, list[list[Any]]]:
         """Return the statement and its arrays, in an order of rows that keeps two writers from waiting for each other."""
@@ -97,6 +100,7 @@ class Rows:
             "store_blobs": [(key[2], key[1], self._blobs[key]) for key in sorted(self._blobs)],
             "store_claims": [self._claims[key] for key in sorted(self._claims)],
             "store_sessions": [_session(number, self._sessions[number]) for number in sorted(self._sessions)],
+            "store_reminders": [self._reminders[key] for key in sorted(self._reminders)],
             "store_rings": self._notified,
         }
         advanced = sorted(self._moves.keys() - self._begun.keys())

@@ -141,16 +141,54 @@ class Writer:
             connection.terminate()
 
 
+ACROSS_TENANTS = frozenset(
+    {
+        "list_resumable",
+        "list_reminders",
+        "check_streams",
+        "check_sessions",
+        "check_claims",
+        "check_blobs",
+        "check_blob_uses",
+        "check_foreign_rows",
+    }
+)
+"""The queries that see the rows of all tenants: what a worker and a notifier look for, and the check of a whole journal."""
+
+
+class Reader(Pool):
+    """Reads for one tenant at a time; the server hides the rows of others."""
+
+    async def rows(self, query: str, *parameters: Any) -> list[Any]:
+        """Return all rows that a named query finds; unless it is for all tenants, its first parameter is the tenant."""
+        tenant = None if query in ACROSS_TENANTS else parameters[0]
+        return await self.read(tenant, lambda session: session.fetch(query, *parameters))
+
+
 class PostgresJournal(DatabaseJournal):
     """A durable journal on a server, for many machines. Open it with `open_journal("postgresql://host/database")`."""
+
+    _server: Server
+
+    async def purge(self) -> None:
+        """Let the server drop removed rows now, and not at its next clean-up."""
+        connection = await self._server.open()
+        try:
+            for table in ("events", "streams", "claims"):
+                await connection.execute(f"VACUUM tercet.{table}")
+        except FAILURES as error:
+            raise self._server.translate(error) from error
+        finally:
+            connection.terminate()
 
     @classmethod
     async def open(cls, url: str, *, patience_s: float | None = None) -> PostgresJournal:
         """Connect to a database; `patience_s` is how long to wait for locks and for a server that restarts, by default 5
         seconds for locks and 45 for a server that restarts."""
         server = Server(url, SCHEMA, patience_s=patience_s)
-        writer, reader = Writer(server), Pool(server, most=CONNECTIONS - 1, is_read_only=True)
+        writer, reader = Writer(server), Reader(server, most=CONNECTIONS - 1, is_read_only=True)
         journal = cls(writer, reader)
+        journal._server = server
         try:
             await writer.open()
             await reader.open()

@@ -53,6 +53,8 @@ _PUT_SESSION = QUERIES["put_session"]
 _TOUCH_SESSION = QUERIES["touch_session"]
 _READ_BELL = QUERIES["read_bell"]
 _PUT_BELL = QUERIES["put_bell"]
+_PUT_REMINDER = QUERIES["put_reminder"]
+_DROP_REMINDER = QUERIES["drop_reminder"]
 _FORGET = [query for name, query in QUERIES.items() if name.startswith("forget_")]
 """In the order of the file."""
 _CACHE_LIMIT = 1_000
@@ -93,6 +95,7 @@ class Batcher:
         self._sessions: dict[int, tuple[_Known, SessionRow]] = {}
         self._change_counts: dict[str, int] = {}
         self._notified: set[str] = set()
+        self._reminders: dict[tuple[str, str], int | None] = {}
         self._looks_at_claims = False
 
     def run(self, acts: Sequence[Act]) -> list[Outcome]:
@@ -149,6 +152,7 @@ class Batcher:
         self._changed = {}
         self._sessions = {}
         self._notified = set()
+        self._reminders = {}
         self._moved = {}
         for tenant in {act.tenant for act in acts} - self._change_counts.keys():
             row = self._connection.execute(_READ_BELL, (tenant,)).fetchone()
@@ -231,6 +235,8 @@ class Batcher:
                 rows["add_claim"].append((unit.tenant, key, row_id, after.seq))
         if unit.row is not None:
             self._sessions[row_id] = (known, unit.row)
+        for name, due_at in unit.reminders:
+            self._reminders[unit.tenant, name] = due_at
         if unit.notify:
             self._change_counts[unit.tenant] += 1
             self._notified.add(unit.tenant)
@@ -295,6 +301,12 @@ class Batcher:
             self._write_sessions()
         for tenant in self._notified:
             self._connection.execute(_PUT_BELL, (tenant, self._change_counts[tenant]))
+        for key, due_at in self._reminders.items():
+            if due_at is None:
+                self._connection.execute(_DROP_REMINDER, key)
+            else:
+                self._connection.execute(_PUT_REMINDER, (*key, due_at))
+        self._reminders.clear()
         self._added.clear()
         self._changed.clear()
 

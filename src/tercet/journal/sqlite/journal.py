@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing, contextmanager, suppress
@@ -22,6 +23,8 @@ class SqliteJournal(DatabaseJournal):
     """A durable journal in one file, for one machine. Open it with `open_journal("sqlite:///runs.db")`."""
 
     _reader: Readers
+    _path: Path
+    _patience_s: float
 
     @classmethod
     async def open(
@@ -41,6 +44,7 @@ class SqliteJournal(DatabaseJournal):
         journal = cls(writer, _readers(path, patience_s))
         try:
             await writer.open()
+            journal._path, journal._patience_s = path, patience_s
         except JournalUnavailable:
             await journal.close()
             if not may_be_read_only:
@@ -86,10 +90,27 @@ class SqliteJournal(DatabaseJournal):
         heads.close()
         return marked
 
+    async def purge(self) -> None:
+        """Write the log back and empty it, so that removed rows, which SQLite overwrites, are in neither file.
+
+        Raises `JournalBusy` while a reader of another process holds the log.
+        """
+        await asyncio.to_thread(_empty_log, self._path, self._patience_s)
+
     async def store_faults(self) -> list[str]:
         """Return what SQLite's own check of the whole file finds, and how its schema differs from a journal's."""
         rows = await self._reader.rows("integrity_check")
         return [text for (text,) in rows if text != "ok"] + await self._reader.run(_find_schema_faults)
+
+
+def _empty_log(path: Path, patience_s: float) -> None:
+    with (
+        _translated(path),
+        closing(sqlite3.connect(path, timeout=patience_s, isolation_level=None)) as opened,
+    ):
+        is_busy, _, _ = opened.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        raise JOURNAL.busy(str(path), "a reader keeps its log from being emptied")
 
 
 def _readers(path: Path, patience_s: float, address: str = "") -> Readers:

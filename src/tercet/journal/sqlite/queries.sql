@@ -45,6 +45,13 @@ INSERT INTO claims (tenant, key, stream_id, seq) VALUES (?, ?, ?, ?)
 -- name: put_bell
 INSERT INTO bells (tenant, rings) VALUES (?, ?) ON CONFLICT (tenant) DO UPDATE SET rings = excluded.rings
 
+-- name: put_reminder
+INSERT INTO reminders (tenant, name, due_at) VALUES (?, ?, ?)
+    ON CONFLICT (tenant, name) DO UPDATE SET due_at = excluded.due_at
+
+-- name: drop_reminder
+DELETE FROM reminders WHERE tenant = ? AND name = ?
+
 -- name: put_session
 INSERT INTO sessions (tenant, session_id, status, pack, pack_hash, snapshot, intent, owner,
                       started_at, updated_at, next_step, details, due_at)
@@ -171,6 +178,42 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
   FROM sessions
  WHERE tenant = ?1
    AND (?2 IS NULL OR status = ?2)
+   AND (?6 IS NULL OR intent IN (SELECT value FROM json_each(?6)))
+   AND (?7 IS NULL OR owner = ?7)
+   AND (?8 IS NULL OR instr(lower(session_id), lower(?8)) > 0 OR instr(lower(intent), lower(?8)) > 0 OR instr(lower(owner), lower(?8)) > 0 OR instr(lower(pack), lower(?8)) > 0)
+   AND (?3 IS NULL OR (started_at, session_id) < (?4, ?3))
+ ORDER BY started_at DESC, session_id DESC LIMIT ?5
+
+-- name: list_sessions_by_status
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM sessions
+ WHERE tenant = ?1 AND status = ?2
+   AND (?6 IS NULL OR intent IN (SELECT value FROM json_each(?6)))
+   AND (?7 IS NULL OR owner = ?7)
+   AND (?8 IS NULL OR instr(lower(session_id), lower(?8)) > 0 OR instr(lower(intent), lower(?8)) > 0 OR instr(lower(owner), lower(?8)) > 0 OR instr(lower(pack), lower(?8)) > 0)
+   AND (?3 IS NULL OR (started_at, session_id) < (?4, ?3))
+ ORDER BY started_at DESC, session_id DESC LIMIT ?5
+
+-- name: list_sessions_by_intent
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM sessions
+ WHERE tenant = ?1 AND intent = ?6
+   AND (?2 IS NULL OR status = ?2)
+   AND (?7 IS NULL OR owner = ?7)
+   AND (?8 IS NULL OR instr(lower(session_id), lower(?8)) > 0 OR instr(lower(intent), lower(?8)) > 0 OR instr(lower(owner), lower(?8)) > 0 OR instr(lower(pack), lower(?8)) > 0)
+   AND (?3 IS NULL OR (started_at, session_id) < (?4, ?3))
+ ORDER BY started_at DESC, session_id DESC LIMIT ?5
+
+-- name: list_sessions_by_owner
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM sessions
+ WHERE tenant = ?1 AND owner = ?7
+   AND (?2 IS NULL OR status = ?2)
+   AND (?6 IS NULL OR intent IN (SELECT value FROM json_each(?6)))
+   AND (?8 IS NULL OR instr(lower(session_id), lower(?8)) > 0 OR instr(lower(intent), lower(?8)) > 0 OR instr(lower(owner), lower(?8)) > 0 OR instr(lower(pack), lower(?8)) > 0)
    AND (?3 IS NULL OR (started_at, session_id) < (?4, ?3))
  ORDER BY started_at DESC, session_id DESC LIMIT ?5
 
@@ -182,17 +225,30 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
  ORDER BY due_at, session_id LIMIT ?
 
 -- name: list_resumable
-WITH unheld AS (
+WITH ready AS (
+    SELECT * FROM sessions INDEXED BY sessions_in_progress WHERE status = 'in_progress'
+    UNION ALL
+    SELECT * FROM sessions INDEXED BY sessions_due WHERE status <> 'in_progress' AND due_at <= ?1
+), unheld AS (
     SELECT r.*, row_number() OVER (PARTITION BY r.tenant ORDER BY r.updated_at, r.session_id) AS place
-      FROM sessions AS r
+      FROM ready AS r
       JOIN streams AS s ON s.tenant = r.tenant AND s.stream = r.session_id
-     WHERE r.status = 'in_progress' AND (s.owner IS NULL OR s.until <= ?1)
+     WHERE s.owner IS NULL OR s.until <= ?1
 )
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
        due_at
   FROM unheld
  WHERE place <= ?2
  ORDER BY updated_at, tenant, session_id
+
+-- name: list_reminders
+SELECT tenant, name, due_at FROM reminders WHERE due_at <= ?1 ORDER BY due_at, tenant, name LIMIT ?2
+
+-- name: list_reminders_of
+SELECT tenant, name, due_at
+  FROM reminders
+ WHERE tenant = ?1 AND due_at <= ?2
+ ORDER BY due_at, name LIMIT ?3
 
 -- name: list_ended
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,

@@ -10,7 +10,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import references
 from tercet.contracts.values.references import Reference
 from tercet.packs.checks import Check, Problems, fields_of, unknown_tool
-from tercet.packs.checks.method_values import bound
+from tercet.packs.checks.methods import bound
 from tercet.packs.checks.templates import (
     classes_exist,
     decision_of,

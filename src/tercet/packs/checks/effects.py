@@ -1,12 +1,14 @@
-"""Checks tools with effects: who must approve them, and how they are compensated."""
+"""Checks tools with effects (who approves and compensates them), and the handling of personal values."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plan import Compensation
-from tercet.contracts.shape import as_list
+from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.steps.effective import effective
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import pointer, references
@@ -14,9 +16,9 @@ from tercet.contracts.values.plain import not_json
 from tercet.contracts.values.references import Leaf, Malformed, Reference
 from tercet.critic.checks.gates import named_gates
 from tercet.critic.irreversible import find_early_effects
-from tercet.packs.checks import Check, Problems, fields_of, missing_field, offers
+from tercet.packs.checks import Check, Problems, dereferenced, fields_of, missing_field, offers, unknown_tool
 from tercet.packs.checks.templates import decision_of
-from tercet.packs.parts import Parts
+from tercet.packs.parts import PACK, Parts
 from tercet.policy.expressions import ExpressionError, compile_planner, return_type
 
 
@@ -184,4 +186,170 @@ EFFECT_CHECKS: tuple[Check, ...] = (
     compensations_are_recorded,
     compensations_fit,
     irreversible_steps_come_last,
+)
+
+
+# --- personal ---
+
+
+_PLACE = f"{PACK}, personal"
+_HARMLESS = frozenset(
+    [
+        "type",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "anyOf",
+        "$ref",
+        "$defs",
+        "$schema",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+    ]
+)
+_TEXTS = ("string", "null", "object", "array")
+
+
+def personal_values_have_a_subject(parts: Parts) -> Problems:
+    """Personal values of a run have a subject."""
+    marks = parts.personal
+    needs = marks.request or any(call.params or call.result for call in marks.tools.values())
+    if needs and marks.subject is None:
+        yield parts.problem(
+            "subject_missing",
+            _PLACE,
+            "nothing says whose the personal values are",
+            'name the field of the request that does: subject = "customer_id"',
+        )
+
+
+def personal_fields_are_texts(parts: Parts) -> Problems:
+    """Marked parameters and result fields exist, and are texts of any form."""
+    for name, marks in parts.personal.tools.items():
+        place = f"{_PLACE}.tools.{name}"
+        tool = parts.tool.get(name)
+        if tool is None:
+            if parts.lacks_tool(name):
+                yield unknown_tool(parts, place, name)
+            continue
+        for schema, paths in ((tool.parameters, marks.params), (tool.result or {}, marks.result)):
+            for path in paths:
+                yield from _check_field(parts, place, schema, path)
+
+
+def _check_field(parts: Parts, place: str, schema: JsonObject, path: str) -> Problems:
+    if (missing := missing_field(schema, "/" + path.replace(".", "/"))) is not None:
+        yield parts.problem(
+            "personal_field_unknown",
+            place,
+            f"there is no field {missing} of {path}",
+            "name a field that it has",
+        )
+        return
+    if fault := _find_fault(schema, _schema_at(schema, path)):
+        yield parts.problem(
+            "personal_not_text",
+            place,
+            f"the personal field {path} {fault}, and the critic sees a token in its place",
+            "declare it as a text of any form, and check the value in the tool",
+        )
+
+
+def _schema_at(root: JsonObject, path: str) -> JsonObject | None:
+    current: JsonObject | None = root
+    for name in path.split("."):
+        current = dereferenced(root, current)
+        if current is not None and "items" in current:
+            current = dereferenced(root, as_object(current["items"]))
+        current = as_object((as_object((current or {}).get("properties")) or {}).get(name))
+    return current
+
+
+def _find_fault(root: JsonObject, schema: JsonObject | None, depth: int = 0) -> str:
+    """Return what a schema demands of a value that a token does not meet; empty if nothing."""
+    found = dereferenced(root, schema)
+    if found is None or depth > 8:
+        return ""
+    if others := sorted(set(found) - _HARMLESS):
+        return f"has {', '.join(others)} in its schema"
+    kinds = as_list(found.get("type")) or ([found["type"]] if "type" in found else [])
+    if wrong := [str(kind) for kind in kinds if kind not in _TEXTS]:
+        return f"is of type {', '.join(wrong)}"
+    inside = [*(as_list(found.get("anyOf")) or ()), found.get("items")]
+    inside += (as_object(found.get("properties")) or {}).values()
+    return next((fault for each in inside if (fault := _find_fault(root, as_object(each), depth + 1))), "")
+
+
+def rules_read_no_personal_values(parts: Parts) -> Problems:
+    """No rule reads a marked field: it would see a token, and might let pass what it should refuse."""
+    marks = parts.personal
+    paths = [*marks.request]
+    paths += [path for call in marks.tools.values() for path in (*call.params, *call.result)]
+    paths += [path for each in marks.evidence.values() for path in each.fields]
+    names = sorted({name for path in paths for name in path.split(".")[-1:]})
+    if not names:
+        return
+    read = re.compile(rf"""[.\["']({"|".join(map(re.escape, names))})\b""")
+    for place, expression in _expressions(parts):
+        if (found := read.search(expression)) is not None:
+            yield parts.problem(
+                "rule_reads_personal",
+                place,
+                f"it reads {found.group(1)}, which is personal: a run has a token in its place",
+                "write the rule without it, or check the value in the tool",
+            )
+
+
+def _expressions(parts: Parts) -> Iterator[tuple[str, str]]:
+    for policy in parts.policies:
+        yield f"policy {policy.name}, expression", policy.expression
+    for gate in parts.gates:
+        yield f"gate {gate.name}, when", gate.when or ""
+    for tool in parts.tools:
+        for limit in tool.limits:
+            yield f"tool {tool.name}, limits", limit.expression
+    for method in parts.library.methods:
+        yield f"method {method.name}", f"{method.applies or ''} {method.when or ''}"
+    for plan in parts.templates:
+        for step in plan.steps:
+            yield f"template {plan.intent}", step.when or ""
+
+
+def packs_with_lanes_mark_nothing(parts: Parts) -> Problems:
+    """A lane is a session of its own, whose request is made by a plan: nothing says whose its values are."""
+    if parts.personal.has_marks and parts.lanes:
+        yield parts.problem(
+            "personal_lanes",
+            _PLACE,
+            "a pack with personal values cannot have lanes",
+            "leave the lanes out, or put them into a pack that gets no personal values",
+        )
+
+
+def marked_evidence_exists(parts: Parts) -> Problems:
+    """Marked classes of evidence say whose each fact is."""
+    for fact in parts.evidence:
+        marks = parts.personal.evidence.get(fact.classification)
+        content: Any = as_object(fact.content)
+        if marks is not None and (content is None or not content.get(marks.subject.split(".")[0])):
+            yield parts.problem(
+                "subject_missing",
+                f"{_PLACE}.evidence.{fact.classification}",
+                f"the fact {fact.id} has no {marks.subject}",
+                "add it to the fact, or name the field that says whose it is",
+            )
+
+
+PERSONAL_CHECKS: tuple[Check, ...] = (
+    personal_values_have_a_subject,
+    personal_fields_are_texts,
+    rules_read_no_personal_values,
+    packs_with_lanes_mark_nothing,
+    marked_evidence_exists,
 )

@@ -12,6 +12,7 @@ from tercet.contracts.shape import Authored, JsonObject, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values.canonical import canonical, digest
 from tercet.packs.checks import Check, Problems, did_you_mean, fields_of
+from tercet.packs.checks.effects import PERSONAL_CHECKS
 from tercet.packs.checks.gates import grants_are_for_steps, os_users_are_distinct
 from tercet.packs.checks.limits import controls_are_stable
 from tercet.packs.checks.methods import METHOD_CHECKS
@@ -104,6 +105,7 @@ LOADING_CHECKS: tuple[Check, ...] = (
     os_users_are_distinct,
     controls_are_stable,
     *METHOD_CHECKS,
+    *PERSONAL_CHECKS,
 )
 """The checks that loading a pack includes: without them rules could not be evaluated or pinned, or would be ambiguous."""
 

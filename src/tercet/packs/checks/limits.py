@@ -6,7 +6,7 @@ from tercet.contracts.buckets import estimate_tokens
 from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import MODE_RANK
-from tercet.contracts.planner_view import show_instructions, show_tool
+from tercet.contracts.text.planner_view import show_instructions, show_tool
 from tercet.contracts.tool import ToolSpec
 from tercet.packs.checks import Check, Problems, offers
 from tercet.packs.parts import PACK, Parts

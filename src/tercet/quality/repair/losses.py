@@ -6,8 +6,9 @@ A repair with a loss is undone. People see the remaining changes as a unified di
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import unified_diff
+from itertools import chain
 from typing import Any, NamedTuple
 
 from tercet.contracts.documents import find_slots
@@ -15,8 +16,14 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values.pointer import value_at
 from tercet.quality.repair.regions import headings, is_there, text_at, texts
 
-_ITEM = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+\S", re.MULTILINE)
-_ROW = re.compile(r"^[ \t]*\|(?![ \t:|-]*$).*$", re.MULTILINE)
+_COUNTED = {
+    "list item": re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+\S", re.MULTILINE),
+    "table row": re.compile(r"^[ \t]*\|(?![ \t:|-]*$).*$", re.MULTILINE),
+}
+_KEPT_BY_RULES = {
+    "heading": re.compile(r"^[ \t]*#{1,6}[ \t]+\S", re.MULTILINE),
+    "sentence": re.compile(r"(?<=\S)[.!?…](?=\s|$)|[。।؟]"),
+}
 LONGEST_DIFF = 20_000
 
 
@@ -35,14 +42,18 @@ def find_loss(
     sections: Sequence[str] = (),
     stated: Sequence[Stated] = (),
     may_drop: bool = False,
-    is_close: bool = True,
+    by_rule: bool = False,
 ) -> str:
     """Return what a repair took away, in words; empty if it took nothing.
 
-    `may_drop` lets whole members go, which the schema does not know. `is_close` counts how often a value is stated.
+    `may_drop` lets whole members go, which the schema does not know. A repair `by_rule` leaves every heading and sentence.
     """
-    lost = next(_losses(before, after, sections, stated, may_drop=may_drop), "")
-    return lost or (next(_lost_mentions(before, after, stated, may_drop=may_drop), "") if is_close else "")
+    patterns = _COUNTED | _KEPT_BY_RULES if by_rule else _COUNTED
+    losses = chain(
+        _losses(before, after, sections, stated, patterns, may_drop=may_drop),
+        _lost_mentions(before, after, stated, may_drop=may_drop),
+    )
+    return next(losses, "")
 
 
 def _losses(
@@ -50,6 +61,7 @@ def _losses(
     after: JsonObject,
     sections: Sequence[str],
     stated: Sequence[Stated],
+    patterns: Mapping[str, re.Pattern[str]],
     *,
     may_drop: bool,
 ) -> Iterator[str]:
@@ -62,7 +74,7 @@ def _losses(
     required = {name.casefold() for name in sections}
     for where in filter(is_judged, texts(before)):
         old, new = text_at(before, where) or "", text_at(after, where) or ""
-        for name, pattern in (("list item", _ITEM), ("table row", _ROW)):
+        for name, pattern in patterns.items():
             if len(pattern.findall(new)) < len(pattern.findall(old)):
                 yield f"a {name} of {where}"
         kept = {each.title.casefold() for each in headings(new)}

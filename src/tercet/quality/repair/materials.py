@@ -27,8 +27,6 @@ class Materials:
     required_sections: tuple[str, ...] = ()
     stated: tuple[Stated, ...] = ()
     """The values that the outputs state rightly."""
-    is_close: bool = True
-    """Whether repairs go by `Behaviour.OUTPUTS_READ_CLOSELY`."""
 
     @property
     def by_trust(self) -> tuple[tuple[Evidence, ...], ...]:

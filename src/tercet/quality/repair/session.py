@@ -308,12 +308,11 @@ def _try_rule(state: RepairState, option: Option) -> RepairState:
 def _loss(state: RepairState, made: JsonObject) -> str:
     """Return why a repair is undone: what it took away. What the schema does not know may go."""
     cause, place = state.open[0].cause, state.open[0].place
-    is_close = state.materials.is_close
     stated = [
         each
         for each in state.materials.stated
         # A secret may go, unless the decision lists it as a value of the outputs: then a person decides.
-        if (cause is not RootCauseClass.SAFETY_VIOLATION or (is_close and each.slot))
+        if (cause is not RootCauseClass.SAFETY_VIOLATION or each.slot)
         and (cause is not RootCauseClass.SCHEMA_VIOLATION or place is None or each.pointer != place.pointer)
     ]
     lost = find_loss(
@@ -322,7 +321,7 @@ def _loss(state: RepairState, made: JsonObject) -> str:
         sections=state.materials.required_sections,
         stated=stated,
         may_drop=cause is RootCauseClass.SCHEMA_VIOLATION,
-        is_close=is_close,
+        by_rule=state.attempt is not None and state.attempt.option.means == "rule",
     )
     return f"taken back: it lost {lost}" if lost else ""
 

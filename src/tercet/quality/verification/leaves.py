@@ -11,7 +11,7 @@ from tercet.contracts.values.references import Place
 from tercet.quality.words import UNSPACED
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-_LABELLED = re.compile(r"[^\W\d_]{2}(?::\s+|：\s*).{0,40}\d")
+_LABELLED = re.compile(r"[^\s\d:：]{2}(?::\s+|：\s*).{0,40}\d")
 """Words with a figure, such as `Total: 74.00`."""
 
 
@@ -44,14 +44,15 @@ def names(value: Any, place: Place = ()) -> Iterator[Leaf]:
         yield from names(item, (*place, index))
 
 
-def is_text(value: Any, *, is_close: bool = True) -> bool:
-    """Return whether a value is a text rather than a single value: it has sentences or lines.
-
-    `is_close` counts the characters of scripts without spaces as words, and figures behind a colon.
-    """
+def is_text(value: Any) -> bool:
+    """Return whether a value is a text rather than a single value: it has sentences or lines, or a figure behind a colon."""
     if not isinstance(value, str):
         return False
     words = value.split()
-    if is_close and (len(_UNSPACED.findall(value)) > 8 or _LABELLED.search(value)):
+    if len(_UNSPACED.findall(value)) > 8 or _LABELLED.search(value):
         return True
-    return "\n" in value.strip() or len(words) > 8 or (len(words) > 2 and value.rstrip()[-1:] in ".!?")
+    return (
+        "\n" in value.strip()
+        or len(words) > 8
+        or (len(words) > 2 and value.rstrip()[-1:] in tuple(".!?。！？।؟…"))
+    )

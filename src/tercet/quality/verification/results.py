@@ -41,14 +41,14 @@ class StepResult(NamedTuple):
 class _Texts:
     """The texts of an output. Most results of tools are distinguished from them by their words, without a search."""
 
-    def __init__(self, texts: Collection[str], *, is_close: bool) -> None:
-        self._texts, self._is_close = texts, is_close
+    def __init__(self, texts: Collection[str]) -> None:
+        self._texts = texts
         self._words = {word for text in texts for word in text.split()}
         self._pairs = {pair for text in texts for pair in pairwise(text.split())}
 
     def have(self, value: Any) -> bool:
         """Return whether a text is one of the output's, or a part of one, or has one in it."""
-        if not is_text(value, is_close=self._is_close):
+        if not is_text(value):
             return False
         may_be_part = self._have_words(value.split()[1:-1])  # the first and the last may be parts of words
         return any((may_be_part and value in text) or text in value for text in self._texts)
@@ -57,12 +57,10 @@ class _Texts:
         return self._words.issuperset(words) and self._pairs.issuperset(pairwise(words))
 
 
-def evidence_of(
-    results: Iterable[StepResult], drafts: JsonObject | None = None, *, is_close: bool = True
-) -> tuple[Evidence, ...]:
+def evidence_of(results: Iterable[StepResult], drafts: JsonObject | None = None) -> tuple[Evidence, ...]:
     """Results as evidence, `kg:result:STEP#snapshot_run` each; `drafts` are the outputs as the tools left them."""
-    texts = {leaf.value for leaf in leaves(drafts or {}) if is_text(leaf.value, is_close=is_close)}
-    own = _Texts(texts, is_close=is_close)
+    texts = {leaf.value for leaf in leaves(drafts or {}) if is_text(leaf.value)}
+    own = _Texts(texts)
     return tuple(fact for result in results for fact in _facts(result, own))
 
 

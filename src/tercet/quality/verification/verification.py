@@ -38,25 +38,22 @@ def verify_output(
     language: str = "en",
     executed: Collection[str] = (),
     passed: Collection[str] = (),
-    is_close: bool = True,
     request_input: JsonObject | None = None,
 ) -> VerificationVerdict:
     """Return what schema and screen say about outputs.
 
     `executed` are pointers to outputs that are judged by running them instead of by the screen, `passed` those whose
-    tests vouch for them. `is_close` is whether they are read by `Behaviour.OUTPUTS_READ_CLOSELY`.
+    tests vouch for them.
     """
     rules = spec.quality or QualityRules()
-    faults = find_schema_faults(spec, outputs, request_input if is_close else None)
+    faults = find_schema_faults(spec, outputs, request_input)
     if faults:
         return refuse(faults, rules.verification)
     screened = [each for each in read if not is_within(each.pointer, executed)]
     tokens = tuple(
-        _locate_verdict(verdict, each, outputs)
-        for each in screened
-        for verdict in screen(each, known, is_close=is_close)
+        _locate_verdict(verdict, each, outputs) for each in screened for verdict in screen(each, known)
     )
-    missing = tuple(find_missing(screened, known, rules, is_close=is_close))
+    missing = tuple(find_missing(screened, known, rules))
     unjudged = tuple(find_unjudged(read, language, passed))
     return _conclude(tokens, missing, unjudged, rules.verification)
 
@@ -115,7 +112,7 @@ def _locate_verdict(verdict: TokenVerdict, read: ReadText, outputs: JsonObject) 
 
 
 def find_missing(
-    read: Sequence[ReadText], known: Sequence[KnownValue], rules: QualityRules, *, is_close: bool = True
+    read: Sequence[ReadText], known: Sequence[KnownValue], rules: QualityRules
 ) -> Iterator[MissingPart]:
     """Yield what the outputs must have and do not, and slots that could not be filled."""
     for each in read:
@@ -131,9 +128,7 @@ def find_missing(
     found = [
         {
             part.name: part
-            for part in missing_parts(
-                each, known, rules.required_values, rules.required_sections, is_close=is_close
-            )
+            for part in missing_parts(each, known, rules.required_values, rules.required_sections)
         }
         for each in read
     ]
@@ -198,13 +193,18 @@ def _conclude(
         score=score,
         failures=(
             *(mask(f"{each.location}: {each.token.text!r} is {each.status}") for each in refused),
-            *(mask(f"{each.location}: {each.message}") for each in missing),
+            *(mask(f"{each.location}: {_explain_part(each)}") for each in missing),
         ),
         threshold=settings.threshold,
         tokens=tokens,
         missing=missing,
         unjudged=unjudged,
     )
+
+
+def _explain_part(part: MissingPart) -> str:
+    """Return what is wrong; with a slot as it is written, so that its author finds it."""
+    return f"{part.name}: {part.message}" if part.kind == "slot" else part.message
 
 
 def _share(count: int, of: int) -> float | None:

@@ -16,10 +16,10 @@ import msgspec
 from tercet.contracts.errors import TercetError
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
+from tercet.contracts.packs.tuning import FLOORS
 from tercet.contracts.plan import compensated_step
 from tercet.contracts.question import Inquiry
 from tercet.contracts.shape import JsonObject, as_object
-from tercet.contracts.tuning import FLOORS
 from tercet.contracts.values.canonical import digest
 from tercet.core import codec
 from tercet.core import commands as c
@@ -41,8 +41,7 @@ from tercet.packs.pack import Pack
 from tercet.planner.sources import PlanningError
 from tercet.replay.answers import judged_earlier
 from tercet.replay.comparison import event_type
-from tercet.replay.guard import guarded
-from tercet.replay.recorded_run import RecordedRun
+from tercet.replay.recorded_run import RecordedRun, guarded
 from tercet.replay.recording import Recording
 from tercet.replay.rules import RuleSource
 from tercet.replay.verdict_changes import BothVerdicts, VerdictWords, compare_verdict

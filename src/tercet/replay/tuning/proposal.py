@@ -12,15 +12,13 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.packs.tuning import Candidate, SurfaceName, Value
 from tercet.contracts.shape import Published
-from tercet.contracts.tuning import Candidate, SurfaceName, Value
 from tercet.contracts.values.canonical import digest
 from tercet.replay.recording import Recording
 from tercet.replay.tuning.edits import FileEdit, edit_folder, next_version
-from tercet.replay.tuning.evaluation import Evaluated, Evaluation
-from tercet.replay.tuning.expectation import Expectation, expect
-from tercet.replay.tuning.frozen import apply
-from tercet.replay.tuning.guardrails import Guardrail
+from tercet.replay.tuning.evaluation import Evaluated, Evaluation, Expectation, expect
+from tercet.replay.tuning.frozen import Guardrail, apply
 from tercet.replay.tuning.measuring import Outcome
 from tercet.replay.tuning.scoring import Interval, Score
 from tercet.replay.tuning.search import Found

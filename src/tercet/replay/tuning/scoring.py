@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
+from tercet.contracts.packs.tuning import ScoreWeights
 from tercet.contracts.shape import Published
-from tercet.contracts.tuning import ScoreWeights
 from tercet.replay.tuning.measuring import Outcome
 
 DRAWS = 1_000

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from tercet.contracts.errors import extra_missing
-from tercet.contracts.tuning import Candidate, Surface, Value
+from tercet.contracts.packs.tuning import Candidate, Surface, Value
 from tercet.replay.tuning.evaluation import Evaluated, Evaluation
 from tercet.replay.tuning.frozen import choices_of
 

@@ -22,9 +22,9 @@ from mcp_types import CONNECTION_CLOSED
 
 from tercet.contracts.errors import GatewayError, NotDone, NotSent
 from tercet.contracts.values.plain import storable
+from tercet.tools.code import find_changed
 from tercet.tools.mcp.link import Link
 from tercet.tools.mcp.server import McpServer, compare
-from tercet.tools.pinned_files import find_changed
 from tercet.tools.tool import Tool, ToolContext
 
 OUTCOME = "tercet/outcome"

@@ -13,10 +13,19 @@ from urllib.parse import quote
 from tercet.contracts.errors import GatewayError, NotDone, NotSent, Unusable, install_words
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.tools.http.answer import AGAIN, outcome_of, read_retry_after, read_value
-from tercet.tools.http.exchange import REDIRECT_REFUSED, Answered, Bounds, Lost, Sending, exchange
-from tercet.tools.http.resolution import World
-from tercet.tools.http.service import Operation, Service
+from tercet.tools.http.exchange import (
+    AGAIN,
+    REDIRECT_REFUSED,
+    Answered,
+    Bounds,
+    Lost,
+    Sending,
+    exchange,
+    outcome_of,
+    read_retry_after,
+    read_value,
+)
+from tercet.tools.http.service import Operation, Service, World
 from tercet.tools.openapi.document import Described, Document, OpenApiError
 from tercet.tools.openapi.operations import Interface, Placed, read_interface
 from tercet.tools.secrets import Redaction, read_secret

@@ -14,14 +14,13 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tercet.contracts.shape import as_object
-from tercet.view.html.curve import draw_curve
 from tercet.view.html.graph import draw_plan, step_anchor
 from tercet.view.html.safe_text import SafeText, Shown
-from tercet.view.html.timeline import draw_timeline
+from tercet.view.html.timeline import draw_curve, draw_timeline
 from tercet.view.run import RunView
 from tercet.view.session import SessionView
 from tercet.view.text import as_sentence, as_words, count, duration_text, elapsed, score, utc_time
@@ -35,13 +34,15 @@ _LONGEST = 1_000
 def render(run: RunView, safe: SafeText | None = None) -> str:
     """Return the page of a run."""
     style = files("tercet.view.html").joinpath("templates", "style.css").read_text(encoding="utf-8")
-    template = _environment(safe or SafeText()).get_template("report.html.j2")
+    template = make_environment(safe or SafeText()).get_template("report.html.j2")
     # Our own file without any values; it must be unchanged, since the policy contains its hash.
     body = template.render(run=run, style=Markup(style), policy=_policy(style))  # noqa: S704
     return f"{MARKER}{body}\n"
 
 
-def _environment(safe: SafeText) -> Environment:
+def make_environment(safe: SafeText, *loaders: BaseLoader) -> Environment:
+    """Return an environment in which every printed value is made safe; templates of `loaders` come before the report's."""
+
     def shown(value: object) -> object:
         is_plain = isinstance(value, str) and not isinstance(value, Markup | Shown)
         return safe.text(value, _LONGEST) if is_plain else value
@@ -53,7 +54,7 @@ def _environment(safe: SafeText) -> Environment:
         return safe.text(f"{fields.get('classification', '')}: {fields['query']}".removeprefix(": "), 600)
 
     environment = Environment(
-        loader=PackageLoader("tercet.view.html"),
+        loader=ChoiceLoader([*loaders, PackageLoader("tercet.view.html")]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=shown,

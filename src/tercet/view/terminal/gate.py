@@ -27,11 +27,22 @@ from tercet.view.gate import (
 )
 from tercet.view.hand_off import AttemptView, HandOffView, PlannedStep
 from tercet.view.quality import ExitView
-from tercet.view.terminal.events import STYLES, line_text
-from tercet.view.terminal.outputs import confidence_text, phase_lines, threshold_text
+from tercet.view.terminal.outputs import STYLES, confidence_text, line_text, phase_lines, threshold_text
 from tercet.view.terminal.screen import Screen
-from tercet.view.terminal.text import ago, ahead, json_text, listed, printable, utc_time
-from tercet.view.terminal.values import WHOLE, name_text, sample, strange_letters, value_text, with_reading
+from tercet.view.terminal.text import (
+    WHOLE,
+    ago,
+    ahead,
+    json_text,
+    listed,
+    name_text,
+    printable,
+    sample,
+    strange_letters,
+    utc_time,
+    value_text,
+    with_reading,
+)
 from tercet.view.text import amount_text, changes_text
 from tercet.view.vocabulary import STEPS
 
@@ -425,7 +436,8 @@ def _approval_rows(view: GateView) -> Iterator[Row]:
     for number, need in enumerate(view.needs):
         so_far = f"; so far {listed(need.approvers)}" if need.approvers else ""
         yield "" if number else "by", f"{need.text}{so_far}"
-    yield "" if view.needs else "by", f"a person other than {view.owner}, who started the run"
+    who = "people" if any(need.quorum > 1 for need in view.needs) else "a person"
+    yield "" if view.needs else "by", f"{who} other than {view.owner}, who started the run"
     if view.changers:
         yield "", f"and other than {listed(view.changers)}, who set values in the call"
 

@@ -1,1 +1,0 @@
-"""Commands that add evidence, freeze it in snapshots and show it."""

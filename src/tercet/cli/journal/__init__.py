@@ -1,1 +1,0 @@
-"""Commands about a whole journal: its integrity, its figures, and the telemetry of runs."""

@@ -1,0 +1,312 @@
+"""`tercet evidence add` and `snapshot`: adding facts to the draft, and freezing it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from tercet.cli import ExitCode
+from tercet.cli.inputs import read_duration
+from tercet.cli.journals import TENANT, StoreUrl, store_at
+from tercet.cli.options import AsJson, argument, flag, option
+from tercet.cli.screen import Screen, respond, show_problems
+from tercet.contracts.errors import UsageError
+from tercet.contracts.mode import Trust
+from tercet.core.transcript import timestamp
+from tercet.evidence.errors import SnapshotUnknown
+from tercet.evidence.importing.files import demand_some, find_files, read_changes
+from tercet.evidence.importing.records import Labels, Report
+from tercet.evidence.store import Added, EvidenceStore, SnapshotHead
+from tercet.executor.clock import SystemClock
+from tercet.view.terminal.text import count, listed, printable
+
+DRAFT = "draft"
+
+ADD_EXAMPLES = """\
+tercet evidence add handbook/ --class policy
+tercet evidence add orders.csv --class order --id-field order_no --expires 30d
+tercet evidence add rules.md --class policy --trust trusted --source "legal, 2026-05"
+"""
+SNAPSHOT_EXAMPLES = """\
+tercet evidence snapshot
+tercet evidence snapshot 2026-05
+"""
+
+
+def add(
+    files: Annotated[
+        list[Path],
+        argument("FILES...", "Files, and folders, whose files are read in the order of their names."),
+    ],
+    *,
+    classification: Annotated[str, option("CLASS", "The class of the facts, such as policy.", "--class")],
+    trust: Annotated[
+        str, option("TRUST", "trusted or untrusted: whether plans may rely on what the files say.")
+    ] = Trust.UNTRUSTED.value,
+    expires: Annotated[
+        str, option("WHEN", "When the facts expire: 30d from now, or at a time such as 2027-01-31T00:00:00Z.")
+    ] = "",
+    source: Annotated[str, option("TEXT", "The source of the files; by default their names.")] = "",
+    id_field: Annotated[str, option("NAME", "The column or key with the id of a fact.")] = "id",
+    class_field: Annotated[str, option("NAME", "The column or key with the class of a fact.")] = "",
+    trust_field: Annotated[
+        str, option("NAME", "The column or key with the trust of a fact; it can only lower --trust.")
+    ] = "",
+    expires_field: Annotated[
+        str, option("NAME", "The column or key with the time at which a fact expires.")
+    ] = "",
+    skip_bad: Annotated[
+        bool, flag("Leave out lines and files that cannot be read, and list them.", "--skip-bad")
+    ] = False,
+    store: StoreUrl = "",
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Add files to the draft of the next snapshot. They are Markdown, text, HTML, PDF, CSV and JSON lines.
+
+    Texts are cut into chunks by headings and paragraphs; each row of a table and each line of JSON is a fact. A file that was
+    added before is replaced. If a line is bad, it is reported and no file is added. Runs see the facts only after
+    tercet evidence snapshot has frozen the draft.
+    """
+    labels = Labels(
+        classification=classification,
+        trust=_trust(trust),
+        source=source,
+        expires_at=read_expiry(expires) if expires else None,
+        id_field=id_field,
+        class_field=class_field,
+        trust_field=trust_field,
+        expires_field=expires_field,
+    )
+    with _importing(is_quiet=as_json) as progress:
+        report = Report(skips_bad=skip_bad, on_bytes=progress.read)
+        added, draft = asyncio.run(_add(files, labels, report, progress, store))
+    return respond(
+        lambda: _added_json(added, draft, report),
+        lambda screen: _show_added(screen, added, draft, report),
+        as_json=as_json,
+    )
+
+
+@contextmanager
+def _importing(*, is_quiet: bool) -> Generator[ImportProgress]:
+    """Show the progress of an import, and report an interruption."""
+    try:
+        with ImportProgress(Screen(stderr=True), is_shown=not is_quiet) as progress:
+            yield progress
+    except KeyboardInterrupt:
+        if not is_quiet:
+            Screen(stderr=True).say("· interrupted: nothing was added, and no snapshot was changed")
+        raise
+
+
+def _trust(text: str) -> Trust:
+    try:
+        return Trust(text)
+    except ValueError as error:
+        raise UsageError(
+            f"unknown trust label '{text}'",
+            code="bad_trust",
+            remedy="write --trust trusted or --trust untrusted",
+        ) from error
+
+
+def read_expiry(text: str) -> datetime:
+    """Return the time that a text names: a duration from now, or a time with its zone."""
+    try:
+        utc_time = datetime.fromisoformat(text)
+    except ValueError:
+        now = SystemClock().now()
+        try:
+            return datetime.fromtimestamp((now + read_duration(text)) / 1000, UTC)
+        except (OverflowError, ValueError) as error:
+            raise UsageError(
+                f"'{text}' is too far in the future", code="bad_expiry", remedy="write 90d or a time"
+            ) from error
+    if utc_time.tzinfo is None:
+        raise UsageError(
+            f"'{text}' has no time zone",
+            code="bad_expiry",
+            remedy="write a time as 2027-01-31T00:00:00Z, or 90d",
+        )
+    return utc_time
+
+
+async def _add(
+    paths: list[Path], labels: Labels, report: Report, progress: ImportProgress, url: str
+) -> tuple[Added, SnapshotHead]:
+    files = find_files(paths, report)
+    demand_some(files, report)
+    async with store_at(url, is_new=True) as store:
+        await _begin_draft(store)
+        progress.begin_reading(sum(file.size for file in files))
+        added = await store.put(TENANT, DRAFT, read_changes(files, labels, report), progress=progress.count)
+        return added, await store.head(TENANT, DRAFT)
+
+
+async def _begin_draft(store: EvidenceStore) -> None:
+    try:
+        await store.head(TENANT, DRAFT)
+    except SnapshotUnknown:
+        await store.create(TENANT, DRAFT, now_ms=SystemClock().now())
+
+
+def _added_json(added: Added, draft: SnapshotHead, report: Report) -> dict[str, Any]:
+    return {
+        "facts": added.facts,
+        "documents": added.documents,
+        "draft": {"name": draft.name, "changes": draft.facts},
+        "skipped": [problem.model_dump(mode="json") for problem in report.problems],
+        "ignored": report.ignored,
+    }
+
+
+def _show_added(screen: Screen, added: Added, draft: SnapshotHead, report: Report) -> None:
+    said = f"{count(added.facts, 'fact')} from {count(added.documents, 'document')}"
+    screen.say(Text.assemble(("✓ ", "green"), f"added {said}; the draft has {count(draft.facts, 'change')}"))
+    if report.problems:
+        screen.say(Text.assemble(("! ", "yellow"), f"left out {count(len(report.problems), 'bad part')}:"))
+        show_problems(screen, report.problems)
+    if report.ignored:
+        screen.say(f"· not read: {listed(report.ignored)}")
+    screen.say("Runs see it once it is frozen:")
+    screen.show_command("tercet evidence snapshot")
+
+
+def snapshot(
+    name: Annotated[
+        str | None, argument("NAME", "The snapshot's name; by default the time, such as 20260509-143000.")
+    ] = None,
+    *,
+    store: StoreUrl = "",
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Freeze the draft into a snapshot, which never changes again.
+
+    It holds the facts of the previous snapshot, with the changes of the draft.
+    """
+    with _importing(is_quiet=as_json) as progress:
+        head, counts = asyncio.run(_freeze(name, progress, store))
+    return respond(
+        lambda: {"snapshot": head_json(head), "changes": counts},
+        lambda screen: _show_frozen(screen, head, counts),
+        as_json=as_json,
+    )
+
+
+def _show_frozen(screen: Screen, head: SnapshotHead, counts: dict[str, int]) -> None:
+    changes = ", ".join(f"{number:,} {kind}" for kind, number in counts.items()) or "nothing changed"
+    told = f" has {count(head.facts, 'fact')}: {changes}"
+    screen.say(Text.assemble(("✓ ", "green"), "snapshot ", (printable(head.name), "bold"), told))
+    screen.say(Text(head.hash, style="dim"))
+
+
+async def _freeze(
+    name: str | None, progress: ImportProgress, url: str
+) -> tuple[SnapshotHead, dict[str, int]]:
+    now = SystemClock().now()
+    async with store_at(url) as store:
+        draft = await _require_draft(store)
+        before = await store.newest(TENANT)
+        chosen = name or f"{datetime.fromtimestamp(now / 1000, UTC):%Y%m%d-%H%M%S}"
+        progress.begin_freezing(draft.facts)
+        head = await store.freeze(TENANT, DRAFT, now_ms=now, name=chosen, progress=progress.freeze)
+        if before is None:
+            return head, {"added": head.facts} if head.facts else {}
+        kinds = [each.kind for each in await store.diff(TENANT, before.name, head.name)]
+        return head, {kind: kinds.count(kind) for kind in ("added", "changed", "removed") if kind in kinds}
+
+
+async def _require_draft(store: EvidenceStore) -> SnapshotHead:
+    try:
+        draft = await store.head(TENANT, DRAFT)
+    except SnapshotUnknown:
+        draft = None
+    if draft is None or not draft.facts:
+        raise UsageError(
+            "nothing has been added since the last snapshot",
+            code="nothing_added",
+            remedy="add files first: tercet evidence add FILES --class CLASS",
+        )
+    return draft
+
+
+def head_json(head: SnapshotHead) -> dict[str, Any]:
+    """Return a snapshot or a draft as JSON."""
+    return {
+        "name": head.name,
+        "state": "frozen" if head.is_frozen else "draft",
+        "number": head.number,
+        "created_at": timestamp(head.created_at),
+        "frozen_at": timestamp(head.frozen_at) if head.frozen_at is not None else None,
+        "hash": head.hash,
+        "facts" if head.is_frozen else "changes": head.facts,
+        "pins": head.pins,
+    }
+
+
+# --- progress ---
+
+
+class ImportProgress:
+    """Progress bars: over bytes while files are read, over facts while they are indexed."""
+
+    def __init__(self, screen: Screen, *, is_shown: bool) -> None:
+        is_off = not (is_shown and screen.is_terminal)
+        self._reading = Progress(
+            TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), TextColumn("{task.fields[facts]}"),
+            console=screen, transient=True, disable=is_off,
+        )  # fmt: skip
+        self._freezing = Progress(
+            TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+            console=screen, transient=True, disable=is_off,
+        )  # fmt: skip
+        self._shown: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+
+    def begin_reading(self, size: int) -> None:
+        """Show a bar over a number of bytes."""
+        self._show(self._reading)
+        self._reading.add_task("", total=size, facts="")
+
+    def read(self, count: int) -> None:
+        """Advance the bar by the bytes that were read."""
+        self._reading.advance(self._reading.task_ids[0], count)
+
+    def count(self, facts: int) -> None:
+        """Show the number of facts that were found."""
+        self._reading.update(self._reading.task_ids[0], facts=count(facts, "fact"))
+
+    def begin_freezing(self, facts: int) -> None:
+        """Show a bar over a number of facts."""
+        self._show(self._freezing)
+        self._freezing.add_task("", total=max(1, facts))
+
+    def freeze(self, facts: int) -> None:
+        """Set the bar to the number of facts that were indexed."""
+        self._freezing.update(self._freezing.task_ids[0], completed=facts)
+
+    def _show(self, bar: Progress) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+        self._shown = bar
+        bar.start()

@@ -1,0 +1,144 @@
+"""The options of commands that use Temporal, and `tercet cluster drain`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from tercet.cli import ExitCode
+from tercet.cli.options import AsJson, argument, flag, option
+from tercet.cli.screen import Screen, print_json
+from tercet.contracts.errors import UsageError, extra_missing
+
+DRAIN_EXAMPLES = """\
+tercet cluster drain refunds@1.0.0 --temporal temporal.example:7233
+tercet cluster drain refunds@1.0.0 --temporal temporal.example:7233 --wait
+"""
+
+TemporalAddress: TypeAlias = Annotated[
+    str, option("HOST:PORT", "Let Temporal at this address schedule the sessions.", "--temporal")
+]
+TemporalNamespace: TypeAlias = Annotated[
+    str,
+    option(
+        "NAME",
+        "The namespace in Temporal; by default TEMPORAL_NAMESPACE, else default.",
+        "--temporal-namespace",
+    ),
+]
+TemporalCert: TypeAlias = Annotated[
+    Path | None, option("FILE", "The client certificate for Temporal, as PEM.", "--temporal-tls-cert")
+]
+TemporalKey: TypeAlias = Annotated[
+    Path | None, option("FILE", "The private key of that certificate, as PEM.", "--temporal-tls-key")
+]
+TemporalCa: TypeAlias = Annotated[
+    Path | None,
+    option("FILE", "The certificate authority of the Temporal server, as PEM.", "--temporal-tls-ca"),
+]
+TemporalServerName: TypeAlias = Annotated[
+    str,
+    option(
+        "NAME",
+        "The name in the certificate of the Temporal server, if it is not its host name.",
+        "--temporal-tls-server-name",
+    ),
+]
+
+
+def cluster_module() -> Any:
+    """Return the module that knows Temporal; raise `UsageError` if the extra is not installed."""
+    try:
+        from tercet.cluster import process  # noqa: PLC0415 - an optional dependency
+    except ImportError as error:
+        raise extra_missing("a cluster", error.name or "temporalio", "cluster") from error
+    return process
+
+
+def require_shared_journal(journal: str) -> None:
+    """Raise `UsageError` for a journal that only one machine can use."""
+    if not journal.startswith(("postgresql://", "postgres://")):
+        raise UsageError(
+            "workers on several machines need a journal that all of them reach",
+            code="journal_not_shared",
+            remedy="name one on PostgreSQL: --journal postgresql://…",
+        )
+
+
+def temporal_settings(address: str, *, journal: str = "", **given: Any) -> Any:
+    """Return where Temporal is, by the options of a command; None without an address."""
+    if not address:
+        if any(given.values()):
+            raise UsageError(
+                "options for Temporal are given, but no server",
+                code="temporal_missing",
+                remedy="name it: --temporal HOST:PORT",
+            )
+        return None
+    if journal:
+        require_shared_journal(journal)
+    return cluster_module().TemporalSettings(address=address, **given)
+
+
+@asynccontextmanager
+async def open_dispatcher(settings: Any) -> AsyncGenerator[Any]:
+    """Open what wakes sessions through Temporal; None without settings."""
+    if settings is None:
+        yield None
+        return
+    async with cluster_module().open_dispatcher(settings) as dispatcher:
+        yield dispatcher
+
+
+def drain(
+    pack: Annotated[
+        str, argument("PACK@VERSION", "The pack version, with or without the hash of its build.")
+    ],
+    *,
+    temporal: TemporalAddress,
+    temporal_namespace: TemporalNamespace = "",
+    temporal_tls_cert: TemporalCert = None,
+    temporal_tls_key: TemporalKey = None,
+    temporal_tls_ca: TemporalCa = None,
+    temporal_tls_server_name: TemporalServerName = "",
+    wait: Annotated[bool, flag("Wait until no session is left.", "--wait")] = False,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Count the sessions that are left on a pack version.
+
+    Workers of a pack version may stop for good once no session is left on it: new runs use the newer version that
+    `tercet serve` was started with. Without --wait the command exits with 4 while sessions are left.
+    """
+    settings = temporal_settings(
+        temporal,
+        namespace=temporal_namespace,
+        tls_cert=temporal_tls_cert,
+        tls_key=temporal_tls_key,
+        tls_ca=temporal_tls_ca,
+        tls_server_name=temporal_tls_server_name,
+    )
+    cluster = cluster_module()
+
+    def tell(left: Any) -> None:
+        if as_json:
+            print_json(asdict(left), is_line=True)
+            return
+        counts = ", ".join(f"{count} {status}" for status, count in left.by_status.items())
+        Screen().say(f"{left.total} sessions left on {left.pack}" + (f": {counts}" if counts else ""))
+        for name in () if wait else left.sessions:
+            Screen().say(f"  {name}")
+
+    async def main() -> int:
+        client = await cluster.connect(settings)
+        if wait:
+            await cluster.wait_drained(client, pack, tell)
+            return 0
+        left = await cluster.count_remaining(client, pack)
+        tell(left)
+        return left.total
+
+    return ExitCode.WAITING if asyncio.run(main()) else ExitCode.ACCEPTED

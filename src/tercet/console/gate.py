@@ -1,0 +1,306 @@
+"""A gate: everything that an answer is about, and the forms to answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+from tercet.console.fields import make_fields, parse_json, read_changes, read_result, result_values
+from tercet.console.permissions import Permissions, find_permissions
+from tercet.console.visit import HOME, Page, Visit
+from tercet.contracts.gate import HandOff
+from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.values.plain import storable
+from tercet.core import events as e
+from tercet.core.budget import BY_NAME, EXTENSIBLE
+from tercet.core.messages import session_of
+from tercet.core.modifications import SETTABLE
+from tercet.core.state import OpenGate, State
+from tercet.engine.session_reader import load_history
+from tercet.engine.streams.recent_calls import recent_calls
+from tercet.runtime import Runtime
+from tercet.service.errors import ServiceError, not_found
+from tercet.view.gate import GateView, gate_view, opened_gate
+from tercet.view.html.safe_text import Shown
+from tercet.view.vocabulary import REVIEWS, STANDINGS, STEPS, meaning, standing
+
+GATE = f"{HOME}/gates/{{gate_id}}"
+
+
+# --- the page ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatePage:
+    """A gate as a page shows it."""
+
+    gate: OpenGate
+    state: State
+    view: GateView
+    runtime: Runtime
+    may: Permissions | None
+    """None if nothing can be answered any more. An approval may be withdrawn until its call begins."""
+
+
+async def find_gate(visit: Visit) -> GatePage:
+    """Return the gate that the path names, open or closed; raises `ServiceError` if this tenant does not have it."""
+    gate_id = visit.path["gate_id"]
+    visit.caller.demand("read")
+    runtime = await visit.console.http.service.hub.of_gate(visit.caller.tenant, gate_id)
+    session = session_of(gate_id)
+    state = await runtime.state(session)
+    gate = state.gates.get(storable(gate_id))
+    if gate is None or state.is_over:
+        return await _closed_gate(visit, runtime, gate_id)
+    recent = await recent_calls(runtime.journal, runtime.tenant, session, gate, visit.now)
+    mine = [answer for answer in state.answers if answer.gate == gate.id]
+    answers = tuple({(a.actor, a.answer, a.at): a for a in mine}.values())
+    packet = await _packet(runtime, gate)
+    view = gate_view(gate, state, is_open=True, answers=answers, packet=packet, recent=recent)
+    may = find_permissions(visit.caller, runtime, state, gate, visit.now)
+    return GatePage(gate=gate, state=state, view=view, runtime=runtime, may=may)
+
+
+async def _packet(runtime: Runtime, gate: OpenGate) -> HandOff | None:
+    """Return the hand-off packet of an escalated run."""
+    digest = gate.shown.get("packet")
+    return HandOff.model_validate_json(await runtime.journal.blob(runtime.tenant, digest)) if digest else None
+
+
+async def _closed_gate(visit: Visit, runtime: Runtime, gate_id: str) -> GatePage:
+    history = await load_history(runtime.journal, runtime.tenant, session_of(gate_id))
+    events = history.events
+    opened = next((each for each in events if isinstance(each, e.GateOpened) and each.gate == gate_id), None)
+    if opened is None:
+        raise not_found("gate", gate_id)
+    state = history.state
+    approved = state.approved.get(gate_id)
+    gate = approved or opened_gate(opened)
+    answers = [each for each in events if isinstance(each, e.GateAnswered) and each.gate == gate_id]
+    view = gate_view(gate, state, is_open=False, answers=answers, packet=await _packet(runtime, gate))
+    can_withdraw = approved is not None and not state.is_over
+    may = find_permissions(visit.caller, runtime, state, gate, visit.now) if can_withdraw else None
+    return GatePage(gate=gate, state=state, view=view, runtime=runtime, may=may)
+
+
+async def show_gate(visit: Visit) -> Response:
+    """Show a gate."""
+    return _render(visit, await find_gate(visit))
+
+
+def _render(visit: Visit, shown: GatePage) -> Response:
+    gate, state, view = shown.gate, shown.state, shown.view
+    word = standing(state)
+    schema = as_object(view.result_schema)
+    results = result_values(schema)
+    return visit.render(
+        "gate.html.j2",
+        title=f"{view.calls[0].tool if view.calls else view.title}",
+        section="inbox",
+        gate=view,
+        may=shown.may,
+        session=str(state.start.session),
+        intent=str(state.start.request.get("intent", "")),
+        standing=word,
+        standing_tone=STANDINGS[word][0],
+        meaning=meaning(state),
+        reason=state.reason,
+        steps=_steps(view, state),
+        review=_review(gate, state),
+        is_dev_run=bool(state.start.dev),
+        me=visit.caller.actor.id,
+        needs_confirmation=_is_grave(view),
+        unmet=_unmet(gate) if view.is_open else 0,
+        set_fields=_set_fields(gate) if shown.may and shown.may.may("set_values") else (),
+        result_fields=make_fields(schema or {}, results, "result:") if results else (),
+        dimensions=[(name, BY_NAME[name].label) for name in EXTENSIBLE],
+        is_trusted=view.trusted_roles is None
+        or bool(set(view.trusted_roles) & set(visit.caller.actor.roles)),
+    )
+
+
+def _unmet(gate: OpenGate) -> int:
+    """Return how many approvals are missing."""
+    return sum(
+        need.quorum - len(gate.approvers(name)) for name, need in gate.needs.items() if name in gate.unmet
+    )
+
+
+def _is_grave(view: GateView) -> bool:
+    """Return whether a yes needs a second look: it does what cannot be undone, or what destroys."""
+    return any("destructive" in call.mode or call.reversibility == "irreversible" for call in view.calls)
+
+
+def _steps(view: GateView, state: State) -> list[dict[str, Any]]:
+    """Return the steps of the plan, as they are now."""
+    return [
+        {
+            "step": each.step,
+            "tool": each.tool,
+            "status": STEPS[state.steps[each.step].status if each.step in state.steps else each.status],
+            "is_asked": each.is_asked,
+        }
+        for each in view.plan
+    ]
+
+
+def _review(gate: OpenGate, state: State) -> dict[str, Any] | None:
+    """Return what the critic said of the plan, and why it asks for this gate."""
+    verdict = state.verdict
+    if not verdict:
+        return None
+    asked = [as_object(each) or {} for each in as_list(verdict.get("gates")) or ()]
+    word, tone = REVIEWS.get(str(verdict.get("outcome")), (str(verdict.get("outcome")), "quiet"))
+    return {
+        "word": word,
+        "tone": tone,
+        "reasons": [str(each) for each in as_list(verdict.get("reasons")) or ()],
+        "asked": [each for each in asked if each.get("step_id") in gate.calls],
+        "deferred": [str(each) for each in as_list(verdict.get("deferred")) or ()],
+    }
+
+
+def _set_fields(gate: OpenGate) -> tuple[Any, ...]:
+    schema = as_object((as_object(gate.shown.get(SETTABLE)) or {}).get("schema")) or {}
+    return make_fields(schema, as_object(gate.shown.get("params")) or {}, "set:")
+
+
+# --- answers ---
+
+
+@dataclass(frozen=True)
+class Action:
+    """What a form on the page does: the method that it calls, with which parameters."""
+
+    method: str
+    params: Callable[[Visit, GatePage], dict[str, Any]]
+    verb: str
+    """What the confirmation asks for; an action that needs none leaves it empty."""
+    is_always_confirmed: bool = False
+
+
+def _nothing(_: Visit, __: GatePage) -> dict[str, Any]:
+    return {}
+
+
+def _digest(visit: Visit, _: GatePage) -> dict[str, Any]:
+    return {"digest": visit.form.get("digest", "") or "missing"}
+
+
+def _changes(visit: Visit, shown: GatePage) -> dict[str, Any]:
+    schema = as_object((as_object(shown.gate.shown.get(SETTABLE)) or {}).get("schema")) or {}
+    values = as_object(shown.gate.shown.get("params")) or {}
+    changes = read_changes(schema, values, visit.form, "set:")
+    if not changes:
+        raise ServiceError(
+            "no value was changed",
+            code="nothing_changed",
+            remedy="change a value, or approve it as it is",
+            status=409,
+        )
+    return {"changes": changes}
+
+
+def _result(visit: Visit, shown: GatePage) -> dict[str, Any]:
+    return {"happened": True, "value": read_result(as_object(shown.view.result_schema), visit.form)}
+
+
+def _extension(visit: Visit, _: GatePage) -> dict[str, Any]:
+    given = {name: visit.form.get(f"more:{name}", "").strip() for name in EXTENSIBLE}
+    more = {name: parse_json(name, text) for name, text in given.items() if text}
+    return {"decision": "extend", "value": more}
+
+
+def _decision(name: str) -> Callable[[Visit, GatePage], dict[str, Any]]:
+    return lambda _, __: {"decision": name}
+
+
+ACTIONS: dict[str, Action] = {
+    "approve": Action("approveGate", _digest, "Approve"),
+    "deny": Action("denyGate", _nothing, ""),
+    "send_back": Action("modifyGate", _nothing, ""),
+    "set_values": Action("modifyGate", _changes, ""),
+    "withdraw": Action("withdrawApproval", _nothing, ""),
+    "happened": Action("settleOutcome", _result, ""),
+    "did_not_happen": Action("settleOutcome", lambda _, __: {"happened": False}, ""),
+    "extend": Action("decideEscalation", _extension, ""),
+    "replan": Action("decideEscalation", _decision("replan"), ""),
+    "accept_partial": Action(
+        "decideEscalation", _decision("accept_partial"), "Accept the partial result", is_always_confirmed=True
+    ),
+    "abandon": Action("decideEscalation", _decision("abandon"), "Abandon the run", is_always_confirmed=True),
+    "compensate": Action(
+        "decideEscalation", _decision("compensate"), "Compensate the effects", is_always_confirmed=True
+    ),
+    "keep": Action("decideEscalation", _decision("keep"), "Keep the effects", is_always_confirmed=True),
+}
+"""The answers that forms of the page give, by the field `answer`."""
+
+
+async def answer_gate(visit: Visit) -> Response:
+    """Answer a gate; what destroys or cannot be undone is asked about once more."""
+    action = ACTIONS.get(visit.form.get("answer", ""))
+    if action is None:
+        raise ServiceError(
+            "the form names no answer", code="wrong_form", remedy="open the gate again", status=400
+        )
+    back = f"{HOME}/gates/{visit.path['gate_id']}"
+    try:
+        shown = await find_gate(visit)
+        if action.method != "withdrawApproval":
+            _demand_open(shown)
+        is_confirmed = visit.form.get("confirmed") == "yes"
+        must_confirm = action.is_always_confirmed or (bool(action.verb) and _is_grave(shown.view))
+        if shown.may is not None and must_confirm and not is_confirmed:
+            _demand_same(visit, shown)
+            return _confirm(visit, shown, action)
+        params = action.params(visit, shown)
+        if action.method != "approveGate":
+            _demand_same(visit, shown)
+        await visit.call(action.method, gate_id=shown.view.id, note=visit.form.get("note", ""), **params)
+    except ServiceError as error:
+        if error.status >= 500:
+            raise
+        return visit.render("refusal.html.j2", status=error.status, title="Refused", error=error, back=back)
+    return visit.redirect(back)
+
+
+def _demand_open(shown: GatePage) -> None:
+    if not shown.view.is_open:
+        raise ServiceError(
+            f"this gate is closed: {shown.view.state}",
+            code="gate_not_open",
+            remedy="look at what became of it; a call that was changed waits at another gate",
+            status=409,
+        )
+
+
+def _demand_same(visit: Visit, shown: GatePage) -> None:
+    """Raise `ServiceError` if the gate shows something else now than when the form was made; approvals check it again."""
+    if visit.form.get("digest", "") != shown.gate.digest:
+        raise ServiceError(
+            "what this gate shows has changed since you looked at it",
+            code="wrong_digest",
+            remedy="look at it again, then answer",
+            status=409,
+        )
+
+
+def _confirm(visit: Visit, shown: GatePage, action: Action) -> Response:
+    return visit.render(
+        "confirm.html.j2",
+        title="Confirm",
+        section="inbox",
+        gate=shown.view,
+        verb=action.verb,
+        fields={
+            name: Shown(value) for name, value in visit.form.items() if name not in ("csrf", "confirmed")
+        },
+        back=f"{HOME}/gates/{shown.view.id}",
+    )
+
+
+PAGES = (Page(GATE, show_gate), Page(f"{GATE}/answer", answer_gate, method="POST"))

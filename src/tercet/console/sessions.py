@@ -1,0 +1,82 @@
+"""The list of sessions, with search, filters and pages. No page reads more sessions than it shows, except a search for words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from tercet.console.visit import HOME, Page, Visit
+from tercet.contracts.decision import RiskTier
+from tercet.contracts.runs.session import SessionStatus
+from tercet.contracts.values.plain import storable
+from tercet.engine.lists import ListedSession
+from tercet.service.views import listed_session
+from tercet.view.vocabulary import STANDINGS, standing_of
+
+SESSIONS = f"{HOME}/sessions"
+PER_PAGE = 50
+ID_PREFIX = "ses_"
+"""A search that begins like this is for an id."""
+_FILTERS = ("text", "status", "intent", "risk", "owner")
+
+
+async def show_sessions(visit: Visit) -> Response:
+    """Show a page of sessions."""
+    given = {name: text for name in _FILTERS if (text := visit.query.get(name, "").strip())}
+    cursor = visit.query.get("cursor", "")
+    if list(given) == ["text"] and given["text"].startswith(ID_PREFIX) and not cursor:
+        found = await _by_id(visit, given["text"])
+    else:
+        found = await visit.call(
+            "listSessions", limit=PER_PAGE, **given, **({"cursor": cursor} if cursor else {})
+        )
+    following = found["next_cursor"]
+    return visit.render(
+        "sessions.html.j2",
+        title="Sessions",
+        section="sessions",
+        sessions=[_listed(each) for each in found["sessions"]],
+        given=given,
+        is_first=not cursor,
+        newest=_address(given),
+        older=_address({**given, "cursor": following}) if following else "",
+        statuses=get_args(SessionStatus),
+        risks=[each.value for each in RiskTier],
+        intents=sorted(_intents(visit)),
+    )
+
+
+async def _by_id(visit: Visit, text: str) -> dict[str, Any]:
+    """Return the sessions whose ids begin like this: they are looked up, while other words are searched for in every row."""
+    visit.caller.demand("read")
+    hub, tenant = visit.console.http.service.hub, visit.caller.tenant
+    ids = await hub.journal.session_ids(tenant, storable(text), limit=PER_PAGE)
+    rows = [await hub.find_row(tenant, each) for each in ids]
+    return {"sessions": [listed_session(ListedSession.of(row)) for row in rows], "next_cursor": None}
+
+
+def _listed(row: dict[str, Any]) -> dict[str, Any]:
+    is_waiting = bool(row["gates"])
+    word = standing_of(row["status"], row["ending"], is_escalated=False, has_gates=is_waiting)
+    times = {
+        name: int(datetime.fromisoformat(row[name]).timestamp() * 1000)
+        for name in ("started_at", "updated_at")
+    }
+    return {**row, **times, "word": word, "tone": STANDINGS[word][0]}
+
+
+def _intents(visit: Visit) -> Iterator[str]:
+    """Yield the intents of the packs that are served."""
+    packs = (versions[0] for versions in visit.console.http.service.hub.packs.values())
+    yield from {name for pack in packs for each in pack.decisions for name in (each.id, *each.intents)}
+
+
+def _address(given: dict[str, str]) -> str:
+    return f"{SESSIONS}?{urlencode(given)}" if given else SESSIONS
+
+
+PAGES = (Page(SESSIONS, show_sessions),)

@@ -1,0 +1,1 @@
+"""Personal values: the keys of subjects, sealing and revealing, and erasure."""

@@ -1,0 +1,4 @@
+-- Lists of the sessions with one status, of one intent or of one owner, newest first: a page reads only its own rows.
+CREATE INDEX sessions_by_status ON sessions (tenant, status, started_at, session_id);
+CREATE INDEX sessions_by_intent ON sessions (tenant, intent, started_at, session_id);
+CREATE INDEX sessions_by_owner ON sessions (tenant, owner, started_at, session_id);

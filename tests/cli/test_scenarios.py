@@ -1,0 +1,175 @@
+"""`tercet test`: the scenarios of a pack, with real critic and gates and with tools that are not called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tercet.packs import Pack, scaffold
+from tercet.packs.scaffold import FLAVOURS
+from tercet.packs.scenarios import load_scenarios
+from tercet.testing.scenarios import run_scenario
+
+from .harness import Tercet
+
+ROOT = Path(__file__).parents[2]
+PACK = {
+    "pack.toml": 'name = "till"\nversion = "1.0.0"\nsafety_mode = "destructive"\n[notify]\ncommand = ["false"]\n',
+    "tools.py": """
+from pathlib import Path
+from tercet import tool
+
+@tool("till.count", mode="read_only", trust="trusted")
+def count(drawer: str) -> int:
+    return 7
+
+@tool("till.pay", mode="destructive", trust="trusted", authority=["cents"], gates=["BOSS"], no_compensation="gone")
+def pay(cents: int) -> str:
+    Path("paid.txt").write_text("real money")
+    return "paid"
+""",
+    "decisions.toml": '[[decision]]\nid = "pay"\n',
+    "gates.toml": '[[gate]]\nname = "BOSS"\nroles = ["boss"]\n',
+    "actors.toml": '[[actor]]\nid = "ann"\n[[actor]]\nid = "bea"\nroles = ["boss"]\n',
+}
+PLAN = '{ steps = [{ id = "a", tool = "till.pay", params = { cents = 5 } }] }'
+
+
+@pytest.fixture
+def till(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pack whose payment would leave a file."""
+    for name, text in PACK.items():
+        (tmp_path / "till" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "till" / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "till"
+
+
+def write(pack: Path, text: str) -> None:
+    """Make the text the only scenario file of the pack."""
+    (pack / "scenarios").mkdir(exist_ok=True)
+    (pack / "scenarios" / "one.toml").write_text(text, encoding="utf-8")
+
+
+def paying(more: str, expect: str) -> str:
+    """Return a scenario in which five cents are paid."""
+    return f'[[scenario]]\nname = "pays"\ninput = {{ cents = 5 }}\nplan = {PLAN}\n{more}\nexpect = {expect}\n'
+
+
+def test_the_scenarios_of_the_example_pass(tercet: Tercet, tmp_path: Path) -> None:
+    """The refund desk keeps its promises, and the JUnit report counts them; a second report replaces the first."""
+    report = tmp_path / "out.xml"
+    assert tercet("test", ROOT / "examples" / "refunds", "--junit", report).code == 0
+    done = tercet("test", ROOT / "examples" / "refunds", "--json", "--junit", report)
+    assert (done.code, done.json["failed"]) == (0, 0), done.json
+    suite = ElementTree.parse(report).getroot()  # noqa: S314 - we wrote it
+    assert suite.get("tests") == str(done.json["passed"]) == "4"
+    report.write_text("mine", encoding="utf-8")
+    assert tercet("test", ROOT / "examples" / "refunds", "--junit", report).code == 2
+    assert report.read_text(encoding="utf-8") == "mine"
+
+
+def test_an_approved_payment_is_not_really_made(tercet: Tercet, till: Path) -> None:
+    """The gate is answered, the call is listed, its declared result comes out, and nothing happened."""
+    answered = 'results = [{ tool = "till.pay", value = "ok" }]\nanswers = [{ gate = "BOSS", by = "bea" }]'
+    write(till, paying(answered, '{ status = "completed", calls = ["till.pay"], gates = ["BOSS"] }'))
+    done = tercet("test", till, "--json")
+    assert (done.code, done.json["scenarios"][0]["mismatches"]) == (0, [])
+    assert not Path("paid.txt").exists()
+
+
+def test_a_call_without_a_declared_result_fails_and_is_not_made(tercet: Tercet, till: Path) -> None:
+    """A forgotten result is named, and does not become a real call."""
+    write(till, paying('answers = [{ gate = "BOSS", by = "bea" }]', '{ status = "failed" }'))
+    done = tercet("test", till)
+    assert done.code == 5
+    assert "a result for till.pay" in done.out
+    assert not Path("paid.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "expect", "field"),
+    [
+        ("", '{ status = "completed" }', "status"),
+        ("", '{ verdict = "reject", code = "unbound_argument" }', "verdict"),
+        ("", "{ gates = [] }", "gates"),
+        ("", '{ calls = ["till.pay"] }', "calls"),
+        ("", "{ outputs = { total = 1 } }", "outputs.total"),
+        ("", '{ reason = "too late" }', "reason"),
+        ('answers = [{ gate = "BOSS", by = "bea", refused = "own_gate" }]', "{}", "answers"),
+        ('answers = [{ gate = "BOSS", by = "ann" }]', "{}", "answers"),
+        ('answers = [{ gate = "escalation", by = "bea" }]', "{}", "answers"),
+    ],
+)
+def test_each_difference_is_shown(tercet: Tercet, till: Path, more: str, expect: str, field: str) -> None:
+    """Whatever comes out otherwise than expected fails the scenario with both values: exit 5."""
+    write(till, paying(more, expect))
+    done = tercet("test", till, "--json")
+    found: list[dict[str, Any]] = done.json["scenarios"][0]["mismatches"]
+    assert (done.code, found[0]["field"]) == (5, field)
+    assert found[0]["expected"] != found[0]["actual"]
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ('real = ["till.pay"]', "scenario_real"),
+        ('results = [{ tool = "till.empty", value = 1 }]', "unknown_tool"),
+        ('answers = [{ gate = "CHEF", by = "bea" }]', "unknown_gate"),
+        ('answers = [{ gate = "BOSS", by = "cy" }]', "unknown_actor"),
+        ('script = ["{}"]', "scenario_plan"),
+        ("colour = 1", "unknown_key"),
+    ],
+)
+def test_a_scenario_that_cannot_be_meant_is_refused(tercet: Tercet, till: Path, more: str, code: str) -> None:
+    """A name that the pack does not have is an error of the file, and so is a real call that does harm: exit 2."""
+    write(till, paying(more, "{}"))
+    done = tercet("test", till, "--json")
+    assert (done.code, [problem["code"] for problem in done.json["error"]["problems"]]) == (2, [code])
+
+
+def test_a_tool_that_only_reads_can_be_real(tercet: Tercet, till: Path) -> None:
+    """With `real`, the function of the pack is called."""
+    plan = '{ steps = [{ id = "a", tool = "till.count", params = { drawer = "x" } }], outputs = { n = { "$from" = "a#" } } }'
+    text = f'[[scenario]]\nname = "counts"\nplan = {plan}\nreal = ["till.count"]\n'
+    write(till, text + 'expect = { status = "completed", calls = ["till.count"], outputs = { n = 7 } }\n')
+    done = tercet("test", till, "--json")
+    assert done.json["failed"] == 0, done.json
+
+
+def test_an_unknown_outcome_asks_a_person(tercet: Tercet, till: Path) -> None:
+    """A result may be unknown: then the run waits for a person, who settles it."""
+    more = """results = [{ tool = "till.pay", outcome = "unknown" }]
+answers = [{ gate = "BOSS", by = "bea" }, { gate = "reconcile", by = "bea", answer = "happened", value = "paid" }]"""
+    write(till, paying(more, '{ status = "completed", gates = ["BOSS", "reconcile"], calls = ["till.pay"] }'))
+    done = tercet("test", till, "--json")
+    assert done.json["scenarios"][0]["mismatches"] == []
+
+
+def test_a_pack_without_scenarios_says_how_to_write_one(tercet: Tercet, till: Path) -> None:
+    """Testing nothing is not a success."""
+    done = tercet("test", till, "--json")
+    assert (done.code, done.json["error"]["code"]) == (2, "no_scenarios")
+
+
+@pytest.mark.parametrize("flavours", [(), *((name,) for name in FLAVOURS), tuple(FLAVOURS)], ids=str)
+def test_every_new_pack_passes_its_own_scenarios(flavours: tuple[str, ...], tmp_path: Path) -> None:
+    """Whatever `tercet init --with` combines has no problem and keeps what its scenarios promise."""
+    folder = tmp_path / "new"
+    scaffold(folder, flavours=flavours)
+    pack = Pack.load(folder)
+    results = [run_scenario(pack, each) for each in load_scenarios(folder, pack)]
+    assert len(results) >= 3
+    assert [result.mismatches for result in results if not result.ok] == []
+
+
+def test_the_flavours_of_a_new_pack_can_be_combined(tercet: Tercet, tmp_path: Path) -> None:
+    """Each flavour leaves its files, the pack has no problem, and an unknown one is refused with the list."""
+    made = tercet("init", tmp_path / "new", "--with", "http, gate,agent", "--json").json
+    assert {"http.toml", "agent.py", "ci/github-actions.yml", "scenarios/agent.toml"} <= set(made["files"])
+    assert tercet("check", tmp_path / "new", "--json").json["problems"] == []
+    wrong = tercet("init", tmp_path / "other", "--with", "grpc", "--json").json["error"]
+    assert (wrong["code"], "http" in wrong["remedy"]) == ("unknown_flavour", True)

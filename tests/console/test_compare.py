@@ -1,0 +1,53 @@
+"""Two runs side by side, and one run under another version of its pack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from console.desk import open_console
+from console.shop import HeldShop, chain
+from tercet.contracts.policy import Policy
+
+
+async def test_two_runs_side_by_side(shop: Path) -> None:
+    held = HeldShop()
+    held.let_go(20)
+    async with open_console(None, held.pack) as desk:
+        key = await desk.key("ada")
+        runs = [
+            (await desk.rpc(key, "invokeAgent", **chain(*names)))["session"]["session_id"]
+            for names in (("s1", "s2"), ("s1", "s2"), ("s1", "s3"))
+        ]
+        for run in runs:
+            await desk.until(key, run)
+        reader = await desk.person("reader", scopes=("read",))
+        same = await reader.get(f"/console/compare?a={runs[0]}&b={runs[1]}")
+        assert "No difference" in same.text
+        other = (await reader.get(f"/console/compare?a={runs[0]}&b={runs[2]}")).text
+        assert "not in this plan" in other
+        assert "s3" in other
+        eve = await desk.person("eve", tenant="other", scopes=("read",))
+        for query in (f"a={runs[0]}", f"a={runs[0]}&b={runs[1]}", f"a={runs[0]}&pack={held.pack.ref}"):
+            assert (await eve.get(f"/console/compare?{query}")).status_code == 404
+        assert (await reader.get("/console/compare")).status_code == 200
+
+
+async def test_a_run_under_another_version_of_its_pack() -> None:
+    old = HeldShop(version="1.0.0")
+    strict = Policy(name="NO_WORK", expression="size(plan.steps) > 5", message="too few steps")
+    new = HeldShop(version="2.0.0", policies=(strict,))
+    old.let_go(9)
+    async with open_console(None, old.pack) as desk:
+        key = await desk.key("ada")
+        run = (await desk.rpc(key, "invokeAgent", **chain("s1")))["session"]["session_id"]
+        await desk.until(key, run)
+        journal = desk.journal
+    async with open_console(journal, old.pack, new.pack) as desk:
+        reader = await desk.person("reader", scopes=("read",))
+        page = (await reader.get(f"/console/compare?a={run}&pack=shop@2.0.0")).text
+        assert "too few steps" in page
+        assert "first changed verdict" in page
+        kept = (await reader.get(f"/console/compare?a={run}&pack=shop@1.0.0")).text
+        assert "unchanged" in kept
+        assert "first changed verdict" not in kept
+        assert (await reader.get(f"/console/compare?a={run}&pack=shop@9.9.9")).status_code == 404

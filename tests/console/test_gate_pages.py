@@ -1,0 +1,187 @@
+"""Gates in the console without script: what a page shows, answers, confirmations and refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from console.desk import Browser, ConsoleDesk, open_console
+from service.desk import REFUNDS, refunds
+from tercet.packs.pack import Pack
+
+
+def answer_path(gate: str) -> str:
+    return f"/console/gates/{gate}/answer"
+
+
+async def lead(desk: ConsoleDesk) -> Browser:
+    return await desk.person("user_finance_lead", roles=("finance_lead",))
+
+
+async def test_an_approver_finds_reads_confirms_and_approves_a_refund(shop: Path) -> None:
+    async with open_console() as desk:
+        gate = await desk.waiting_gate()
+        browser = await lead(desk)
+        inbox = await browser.get("/console")
+        assert inbox.text.index("Waiting for you") < inbox.text.index(gate)
+        page = await browser.get(f"/console/gates/{gate}")
+        for text in ("adp_payments.issue_refund", "24500", "rules#/refundable_inr, trusted", "the shop&#39;s order book", "cancel_refund"):  # fmt: skip
+            assert text in page.text
+        asked = await browser.send(page, answer_path(gate), answer="approve", note="fine")
+        assert "please confirm" in asked.text
+        assert not refunds(shop)
+        done = await browser.send(asked, answer_path(gate))
+        assert done.url.path == f"/console/gates/{gate}"
+        assert "approved by user_finance_lead" in done.text
+        await desk.until(await desk.key("user_finance_lead"), gate.rpartition(".")[0], "completed")
+        assert refunds(shop) == [("pay_8861", 24500)]
+        again = await browser.get(f"/console/gates/{gate}")
+        assert "completed" in again.text
+        assert "Nothing can be answered here any more" in again.text
+
+
+async def test_a_person_without_the_role_gets_the_reason_and_no_form_and_a_forced_form_is_refused(
+    shop: Path,
+) -> None:
+    async with open_console() as desk:
+        gate = await desk.waiting_gate()
+        browser = await desk.person("user_support_lead", roles=("support_lead",))
+        inbox = await browser.get("/console")
+        assert inbox.text.index("Waiting for others") < inbox.text.index(gate)
+        assert "It takes the role finance_lead" in inbox.text
+        page = await browser.get(f"/console/gates/{gate}")
+        assert "This does not wait for you" in page.text
+        assert answer_path(gate) not in page.text
+        finance = await lead(desk)
+        theirs = await finance.get(f"/console/gates/{gate}")
+        digest = theirs.text.partition('name="digest" value="')[2].partition('"')[0]
+        forced = await browser.client.post(
+            answer_path(gate),
+            data={"csrf": await token(browser), "answer": "approve", "digest": digest, "confirmed": "yes"},
+        )
+        assert forced.status_code == 409
+        assert "role_missing" in forced.text
+        assert "What to do" in forced.text
+        assert not refunds(shop)
+
+
+async def token(browser: Browser) -> str:
+    page = await browser.get("/console")
+    return page.text.partition('name="csrf" value="')[2].partition('"')[0]
+
+
+async def test_what_changed_since_it_was_looked_at_is_refused(shop: Path) -> None:
+    async with open_console() as desk:
+        gate = await desk.waiting_gate()
+        browser = await lead(desk)
+        page = await browser.get(f"/console/gates/{gate}")
+        old = "sha256:" + "0" * 64
+        for more in ({}, {"confirmed": "yes"}):
+            drifted = await browser.send(page, answer_path(gate), answer="approve", digest=old, **more)
+            assert (drifted.status_code, "wrong_digest" in drifted.text) == (409, True)
+        denied = await browser.send(page, answer_path(gate), answer="deny", digest=old)
+        assert (denied.status_code, "wrong_digest" in denied.text) == (409, True)
+        missing = await browser.send(page, answer_path(gate), answer="approve", digest="", confirmed="yes")
+        assert (missing.status_code, "wrong_digest" in missing.text) == (409, True)
+        assert not refunds(shop)
+
+
+async def test_denying_ends_the_run_and_a_second_answer_is_refused(shop: Path) -> None:
+    async with open_console() as desk:
+        gate = await desk.waiting_gate()
+        browser = await lead(desk)
+        page = await browser.get(f"/console/gates/{gate}")
+        denied = await browser.send(page, answer_path(gate), answer="deny", note="not now")
+        assert "denied by user_finance_lead" in denied.text
+        late = await browser.send(page, answer_path(gate), answer="approve", confirmed="yes")
+        assert late.status_code == 409
+        assert "session" in late.text
+        assert not refunds(shop)
+
+
+async def test_set_values_come_from_typed_fields_and_need_another_approver(shop: Path) -> None:
+    async with open_console() as desk:
+        gate = await desk.waiting_gate()
+        browser = await lead(desk)
+        page = await browser.get(f"/console/gates/{gate}")
+        assert (
+            '<input type="number" id="s2" name="set:amount_inr" value="24500" step="1" min="1"' in page.text
+        )
+        values = {"set:payment_id": "pay_8861"}
+        same = await browser.send(
+            page, answer_path(gate), answer="set_values", note="x", **values, **{"set:amount_inr": "24500"}
+        )
+        assert "nothing_changed" in same.text
+        wrong = await browser.send(
+            page, answer_path(gate), answer="set_values", note="x", **values, **{"set:amount_inr": "many"}
+        )
+        assert (wrong.status_code, "wrong_value" in wrong.text) == (422, True)
+        changed = await browser.send(
+            page, answer_path(gate), answer="set_values", note="half", **values, **{"set:amount_inr": "12000"}
+        )
+        assert changed.status_code == 200, changed.text
+        session = gate.rpartition(".")[0]
+        key = await desk.key("user_finance_deputy", roles=("finance_lead",))
+        second = await desk.next_gate(key, session, gate)
+        own = await browser.get(f"/console/gates/{second}")
+        assert "you set values in this call" in own.text
+        deputy = await desk.person("user_finance_deputy", roles=("finance_lead",))
+        page = await deputy.get(f"/console/gates/{second}")
+        assert "12000" in page.text
+        asked = await deputy.send(page, answer_path(second), answer="approve")
+        await deputy.send(asked, answer_path(second))
+        await desk.until(key, session, "completed")
+        assert refunds(shop) == [("pay_8861", 12000)]
+
+
+async def test_the_same_payment_of_another_run_is_shown(shop: Path) -> None:
+    async with open_console() as desk:
+        first, second = await desk.waiting_gate(), await desk.waiting_gate()
+        browser = await lead(desk)
+        asked = await browser.send(
+            await browser.get(f"/console/gates/{first}"), answer_path(first), answer="approve"
+        )
+        await browser.send(asked, answer_path(first))
+        await desk.until(await desk.key("user_finance_lead"), first.rpartition(".")[0], "completed")
+        page = await browser.get(f"/console/gates/{second}")
+        assert "The same call was made before" in page.text
+        assert first.rpartition(".")[0] in page.text
+
+
+async def test_another_tenant_sees_no_gate_and_the_answer_is_that_of_an_unknown_one(shop: Path) -> None:
+    async with open_console() as desk:
+        gate = await desk.waiting_gate()
+        stranger = await desk.person("user_finance_lead", roles=("finance_lead",), tenant="other")
+        assert gate not in (await stranger.get("/console")).text
+        page = await stranger.get(f"/console/gates/{gate}")
+        unknown = await stranger.get("/console/gates/ses_0000000000000000.g1")
+        assert (page.status_code, unknown.status_code) == (404, 404)
+        assert page.text.replace(gate, "") == unknown.text.replace("ses_0000000000000000.g1", "")
+
+
+async def test_in_development_one_person_acts_as_others_and_the_page_says_simulated(shop: Path) -> None:
+    async with open_console(is_dev=True) as desk:
+        browser = desk.browser()
+        await browser.log_in(desk.running.local_key)
+        gate = await desk.waiting_gate(desk.running.local_key)
+        page = await browser.get(f"/console/gates/{gate}")
+        assert "Development mode" in page.text
+        page = await browser.send(page, "/console/act-as", actor="user_finance_lead")
+        assert "Simulated:" in page.text
+        page = await browser.get(f"/console/gates/{gate}")
+        asked = await browser.send(page, answer_path(gate), answer="approve")
+        done = await browser.send(asked, answer_path(gate))
+        assert "approved by user_finance_lead" in done.text
+        assert "simulated: login olga acted as user_finance_lead" in done.text
+
+
+async def test_an_escalated_run_waits_for_the_role_that_its_gate_names() -> None:
+    async with open_console(None, Pack.load(REFUNDS.parent / "letters")) as desk:
+        key = await desk.key("agt_desk")
+        asked = {"order_id": "ord_4471", "faults": ["total", "claim"]}
+        await desk.rpc(key, "invokeAgent", request={"intent": "letters.write", "input": asked})
+        editor = await desk.person("user_editor", roles=("editor",))
+        assert "Correctness has a grave defect" in (await editor.get("/console")).text
+        for actor, roles, where in (("user_editor", ("editor",), "you"), ("rosa", ("sales",), "others")):
+            page = (await (await desk.person(actor, roles=roles)).get("/console")).text
+            assert page.index(f"Waiting for {where}") < page.index("How should this run continue?"), actor
+            assert ("It takes the role editor" in page) == (where == "others")

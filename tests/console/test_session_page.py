@@ -1,0 +1,156 @@
+"""The page of a session: every tab, the state at an event, and who may do what to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from console.desk import ConsoleDesk, open_console
+from console.shop import HeldShop, chain
+from tercet.console.run_parts import part_of, read_run_at
+from tercet.console.session import TABS
+from tercet.engine.session_reader import load_history
+
+OPERATOR = ("read", "run", "operate")
+
+
+async def _refund(desk: ConsoleDesk) -> tuple[str, str]:
+    """Start a refund, and return its session and the gate that it waits at."""
+    gate = await desk.waiting_gate()
+    return gate.rpartition(".g")[0], gate
+
+
+async def _approve(desk: ConsoleDesk, session: str, gate: str) -> None:
+    finance = await desk.key("user_finance_lead", roles=("finance_lead",))
+    await desk.rpc(finance, "approveGate", gate_id=gate)
+    await desk.until(await desk.key("agt_support"), session)
+
+
+async def test_every_tab_shows_a_run_that_waits_and_one_that_is_over(shop: Path) -> None:
+    async with open_console() as desk:
+        session, gate = await _refund(desk)
+        olga = await desk.person("olga", scopes=OPERATOR)
+        waiting = {tab: await olga.get(f"/console/sessions/{session}?tab={tab}") for tab in TABS}
+        assert {page.status_code for page in waiting.values()} == {200}
+        assert f"/console/gates/{gate}" in waiting["plan"].text
+        assert 'id="run-part" data-live' in waiting["plan"].text
+        assert "Cancel this run" in waiting["plan"].text
+        await _approve(desk, session, gate)
+        ended = {tab: (await olga.get(f"/console/sessions/{session}?tab={tab}")).text for tab in TABS}
+        assert "completed" in ended["plan"]
+        assert "data-live" not in ended["plan"]
+        assert "issue_refund" in ended["transcript"]
+        assert "approved by user_finance_lead" in ended["people"]
+        assert "Scorecard" in ended["quality"]
+        assert "kg:" in ended["evidence"]
+        assert "chain head" in ended["record"]
+        replayed = await olga.get(f"/console/sessions/{session}/replay")
+        assert "replay_equal" in replayed.text
+        bundle = await olga.get(f"/console/sessions/{session}/export")
+        assert f'filename="{session}.tercet"' in bundle.headers["content-disposition"]
+        assert len(bundle.content) > 1_000
+
+
+async def test_the_state_at_an_event_is_the_fold_up_to_it(shop: Path) -> None:
+    async with open_console() as desk:
+        session, gate = await _refund(desk)
+        await _approve(desk, session, gate)
+        states = (await load_history(desk.journal, "default", session)).states
+        for at in range(1, len(states)):
+            run = await read_run_at(desk.journal, "default", session, at)
+            assert (run.at, run.last, len(run.data.events)) == (at, len(states) - 1, at)
+            assert run.data.state == states[at]
+        olga = await desk.person("olga", scopes=OPERATOR)
+        early = await olga.get(f"/console/sessions/{session}?at=1")
+        assert "There is no plan yet" in early.text
+        assert "folded from 1 event" in early.text
+        assert "data-live" not in early.text
+        assert f"/console/sessions/{session}?at=2" in early.text
+        assert "Cancel this run" not in early.text
+
+
+async def test_a_number_beyond_the_run_means_its_end(shop: Path) -> None:
+    async with open_console() as desk:
+        session, _ = await _refund(desk)
+        olga = await desk.person("olga", scopes=OPERATOR)
+        for at in ("99999", "x", "-4", ""):
+            page = await olga.get(f"/console/sessions/{session}?at={at}&page=77&tab=timeline")
+            assert (page.status_code, "<b>Now.</b>" in page.text) == (200, True)
+        assert "Graph of the plan" in (await olga.get(f"/console/sessions/{session}?tab=nothing")).text
+
+
+async def test_an_operator_pauses_resumes_extends_and_cancels() -> None:
+    held = HeldShop()
+    async with open_console(None, held.pack) as desk:
+        agent = await desk.key("agt_support")
+        session = (await desk.rpc(agent, "invokeAgent", **chain("s1", "s2")))["session"]["session_id"]
+        olga = await desk.person("olga", scopes=OPERATOR)
+        path = f"/console/sessions/{session}"
+        page = await olga.get(path)
+        held.let_go()
+        await olga.send(page, f"{path}/act/pause")
+        await desk.until(agent, session, "paused")
+        page = await olga.get(path)
+        assert "Pause" not in page.text
+        extended = await olga.send(page, f"{path}/extend", more_tool_calls="3", note="one more refund")
+        assert "extended by 3" in extended.text
+        again = await olga.send(page, f"{path}/extend", more_tool_calls="3", note="one more refund")
+        assert "extended by 3" in again.text, "a form that is sent twice counts once"
+        wrong = await olga.send(again, f"{path}/extend", more_tool_calls="many")
+        assert (wrong.status_code, "wrong_amount" in wrong.text) == (422, True)
+        await olga.send(again, f"{path}/act/resume")
+        await desk.until(agent, session, "in_progress")
+        await olga.send(again, f"{path}/act/cancel", note="<i>not needed</i>")
+        held.let_go(2)
+        await desk.until(agent, session, "cancelled")
+        assert "cancelled" in (await olga.get(path)).text
+        assert "&lt;i&gt;not needed" in (await olga.get(f"{path}?tab=timeline")).text
+
+
+async def test_an_agent_may_neither_extend_nor_steer_the_run_of_another(shop: Path) -> None:
+    async with open_console() as desk:
+        session, _ = await _refund(desk)
+        path = f"/console/sessions/{session}"
+        owner = await desk.person("agt_support", scopes=("read", "run"))
+        page = await owner.get(path)
+        assert "Cancel this run" in page.text
+        assert "Extend the budget" not in page.text
+        refused = await owner.send(page, f"{path}/act/cancel", csrf="")
+        assert refused.status_code == 403
+        olga = await desk.person("olga", scopes=OPERATOR)
+        form = await olga.get(path)
+        stolen = {"csrf": _token(page.text)}
+        assert (await owner.send(form, f"{path}/extend", more_tool_calls="1", **stolen)).status_code == 403
+        other = await desk.person("agt_other", scopes=("read", "run"))
+        page = await other.get(path)
+        assert "Cancel this run" not in page.text
+        mine = {"csrf": _token(page.text)}
+        refused = await other.send(form, f"{path}/act/cancel", **mine)
+        assert (refused.status_code, "scope_missing" in refused.text) == (403, True)
+        assert (await desk.rpc(await desk.key("agt_support"), "getSession", session_id=session))["session"][
+            "status"
+        ] == "awaiting_gate"
+
+
+def _token(page: str) -> str:
+    return page.partition('name="csrf" value="')[2].partition('"')[0]
+
+
+@pytest.mark.parametrize("rest", ["", "?tab=timeline", "/export", "/replay"])
+async def test_another_tenants_session_is_not_found(shop: Path, rest: str) -> None:
+    async with open_console() as desk:
+        session, _ = await _refund(desk)
+        eve = await desk.person("eve", tenant="other", scopes=OPERATOR)
+        for name in (session, "ses_nothing"):
+            page = await eve.get(f"/console/sessions/{name}{rest}")
+            assert (page.status_code, "not_found" in page.text) == (404, True)
+            assert "issue_refund" not in page.text
+
+
+def test_pages_of_a_list_cover_it_once() -> None:
+    items = list(range(101))
+    parts = [part_of(items, number, 25) for number in range(1, 6)]
+    assert [each for part in parts for each in part.items] == items
+    assert {part.pages for part in parts} == {5}
+    assert (part_of(items, 99, 25).number, part_of([], 3, 25).pages) == (5, 1)

@@ -1,0 +1,64 @@
+"""eraseSubject: values are shown to callers until their subject is erased, and the audit log says that it was."""
+
+from __future__ import annotations
+
+from service.desk import open_desk
+from tercet import Pack, tool
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.personal import PersonalMarks
+from tercet.engine.streams.audit import read_audit
+
+NAME = "Mira Jansen-Planted"
+
+
+async def test_a_subject_is_erased_over_http() -> None:
+    """It needs the scope operate, and leaves no hash from which the values or the subject could be guessed."""
+
+    @tool("crm.look", mode="read_only", trust="trusted")
+    def look(name: str) -> dict[str, str]:
+        return {"said": f"hello {name}"}
+
+    marks = {"subject": "customer_id", "request": ["name"], "tools": {"crm.look": {"params": ["name"]}}}
+    pack = Pack(
+        name="greetings",
+        version="1.0.0",
+        tools=[look],
+        decisions=[DecisionSpec(id="greet")],
+        personal=PersonalMarks.model_validate(marks),
+    )
+    plan = {
+        "intent": "greet",
+        "steps": [{"id": "a", "tool": "crm.look", "params": {"name": {"$from": "request#/name"}}}],
+        "outputs": {"said": {"$from": "a#/said"}},
+    }
+    async with open_desk(None, pack) as desk:
+        key = await desk.key("olga", scopes=("read", "run"))
+        operator = await desk.key("opal", scopes=("operate", "read"))
+        request = {"intent": "greet", "input": {"customer_id": "cus_7", "name": NAME}}
+        ran = await desk.rpc(key, "invokeAgent", request=request, plan=plan)
+        session = ran["session"]["session_id"]
+        await desk.until(key, session, "completed")
+        record = (await desk.rpc(key, "getRecord", session_id=session))["record"]
+        assert record["outputs"]["said"] == f"hello {NAME}"
+
+        assert (await desk.rpc(key, "eraseSubject", subject="cus_7"))["code"] == "scope_missing"
+        other = await desk.key("opal", scopes=("operate",), tenant="other")
+        assert (await desk.rpc(other, "eraseSubject", subject="cus_7"))["code"] == "unknown_subject"
+        erased = (await desk.rpc(operator, "eraseSubject", subject="cus_7", request_key="k1"))["erased"]
+        assert erased["sessions"] == [session]
+        again = await desk.rpc(operator, "eraseSubject", subject="cus_7", request_key="k1")
+        assert again["erased"] == erased
+
+        record = (await desk.rpc(key, "getRecord", session_id=session))["record"]
+        assert record["outputs"]["said"] == "hello erased"
+        replayed = (await desk.rpc(key, "replayRun", session_id=session))["replay"]
+        assert replayed["outcome"] == "replay_equal"
+        assert "event 1: request.input.name" in replayed["erased"]
+        entries = [entry for _, entry in await read_audit(desk.journal, "default")]
+        assert [(each.method, each.outcome) for each in entries] == [
+            ("invokeAgent", "ok"),
+            ("eraseSubject", "scope_missing"),
+            ("eraseSubject", "ok"),
+        ]
+        assert entries[-1].subject == erased["key_id"]
+        assert [each.params for each in entries] == ["", "", ""]

@@ -1,0 +1,133 @@
+"""What the OpenAPI document says is what the service does, tried by schemathesis and by random JSON-RPC bodies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from itertools import product
+from typing import Any, cast
+
+import httpx2
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+
+from service.desk import HOST, REFUND, Desk, open_desk
+from tercet.contracts.shape import as_list
+from tercet.service.boundary import HEADERS, Limits
+
+pytestmark = pytest.mark.slow
+_CHECKED = settings(
+    max_examples=25, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)  # fmt: skip
+
+
+def draw_requests(document: dict[str, Any]) -> list[Any]:
+    """Return requests that fit the document, and requests that do not, for each of its operations."""
+    schema = cast("Any", schemathesis.openapi.from_dict(document))
+    cases: list[Any] = []
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        for mode in GenerationMode:
+            strategy = operation.as_strategy(generation_mode=mode)
+
+            @_CHECKED
+            @given(case=strategy)
+            def keep(case: Any) -> None:
+                cases.append(case)
+
+            with suppress(Unsatisfiable):  # a path without parameters has no wrong ones
+                keep()
+    return cases
+
+
+def check(response: httpx2.Response, sent: object) -> None:
+    """Assert what holds for every response: no fault of ours, one shape of errors, and the headers."""
+    assert response.status_code < 500, (sent, response.text)
+    assert set(HEADERS) <= set(response.headers), sent
+    if response.status_code >= 400:
+        error = response.json()["error"]
+        assert {"code", "message", "remedy"} <= set(error), (sent, error)
+
+
+async def test_no_request_of_the_document_is_answered_with_a_fault() -> None:
+    """Every path with every kind of parameter: a documented status, never a fault, always the headers."""
+    async with open_desk(limits=Limits(calls_per_second=1e6, burst=10**6)) as desk, asyncio.timeout(120):
+        started = await desk.rpc(desk.running.local_key, "invokeAgent", request=REFUND)
+        document = (await desk.client.get("/openapi.json")).json()
+        requests = await asyncio.to_thread(draw_requests, document)
+        assert len(requests) > 100
+        seen: set[str] = set()
+        for case in requests:
+            case.operation.base_url = HOST
+            case.headers = {**(case.headers or {}), "authorization": f"Bearer {desk.running.local_key}"}
+            sent = case.as_transport_kwargs(base_url=HOST)
+            response = await desk.client.request(
+                sent["method"],
+                sent["url"],
+                params=sent.get("params"),
+                headers=dict(sent["headers"]),
+                timeout=20,
+            )
+            check(response, sent)
+            assert str(response.status_code) in document["paths"][case.operation.path]["get"]["responses"], (
+                sent
+            )
+            seen.add(case.operation.path)
+        assert seen == set(document["paths"])
+        assert started["session"]["status"] == "awaiting_gate"
+
+
+BODIES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=True) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params", "x"]) | st.text(max_size=5), inner, max_size=5),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    bodies=st.lists(
+        st.binary(max_size=200) | BODIES.map(lambda body: json.dumps(body).encode()), min_size=5, max_size=20
+    )
+)
+def test_no_body_is_answered_with_a_fault(bodies: list[bytes]) -> None:
+    """Whatever is sent to /rpc, the answer is JSON-RPC or an error in the one shape."""
+
+    async def send() -> None:
+        async with open_desk() as desk:
+            for body in bodies:
+                await _check_rpc(desk, body)
+
+    asyncio.run(send())
+
+
+async def _check_rpc(desk: Desk, body: bytes) -> None:
+    response = await desk.post(desk.running.local_key, body)
+    if response.status_code == 204:
+        return
+    assert response.status_code == 200, body
+    assert set(HEADERS) <= set(response.headers)
+    answers = response.json()
+    for answer in as_list(answers) or [answers]:
+        assert answer["jsonrpc"] == "2.0"
+        assert ("result" in answer) != ("error" in answer)
+
+
+PATHS = ("/", "/nothing", "/rpc/x", "/v1/sessions/%00", "/v1/sessions/" + "x" * 3_000, "/%ff")
+HTTP_METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "BREW")
+
+
+async def test_every_path_and_method_has_the_headers() -> None:
+    """Also paths and methods that do not exist."""
+    async with open_desk() as desk:
+        for path, method in product(PATHS, HTTP_METHODS):
+            response = await desk.client.request(method, path)
+            assert response.status_code < 500, (method, path)
+            assert set(HEADERS) <= set(response.headers), (method, path)

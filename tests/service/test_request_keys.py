@@ -1,0 +1,183 @@
+"""The same call sent at the same moment is made once, in one service and in two that share a journal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.desk import REFUND, Desk, open_desk
+from tercet.contracts.values.canonical import canonical, hash_bytes
+from tercet.engine.leases import LeaseClient
+from tercet.engine.session_reader import load_state
+from tercet.engine.streams import audit
+from tercet.engine.streams.api_keys import SCOPES
+from tercet.executor.clock import SystemClock
+from tercet.journal.opening import open_journal
+from tercet.service.methods import METHODS
+
+MORE = {"tool_calls": 1}
+
+
+@asynccontextmanager
+async def two_desks(kind: str, folder: Path, request: pytest.FixtureRequest) -> AsyncGenerator[list[Desk]]:
+    """Two services, each with its own connection to one journal."""
+    url = f"sqlite:///{folder / 'runs.db'}" if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    async with (
+        open_journal(url) as one,
+        open_journal(url) as two,
+        open_desk(one) as first,
+        open_desk(two) as second,
+    ):
+        yield [first, second]
+
+
+async def started(desk: Desk, tenant: str) -> tuple[str, str, str]:
+    """Return an operator's key, a session that waits at a gate, and the gate."""
+    operator = await desk.key(f"ops_{tenant}", tenant=tenant, scopes=SCOPES)
+    found = await desk.rpc(operator, "invokeAgent", request=REFUND)
+    return operator, found["session"]["session_id"], found["gates"][0]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_the_same_call_at_the_same_moment_is_made_once(
+    shop: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Twelve calls of two services with one key extend a budget once, and all return the same."""
+    tenant = f"t_{os.urandom(4).hex()}"
+    async with two_desks(kind, shop, request) as desks:
+        key, session, gate = await started(desks[0], tenant)
+        asked: dict[str, Any] = {"session_id": session, "more": MORE, "request_key": "k"}
+        results = await asyncio.gather(*(desks[n % 2].rpc(key, "extendBudget", **asked) for n in range(12)))
+        state = await load_state(desks[1].journal, tenant, session)
+        assert state.extended == MORE
+        assert {result["session"]["session_id"] for result in results} == {session}
+        assert all(result == results[0] for result in results)
+        lead = await desks[0].key("user_finance_lead", tenant=tenant, roles=("finance_lead",))
+        answers = await asyncio.gather(
+            *(desks[n % 2].rpc(lead, "approveGate", gate_id=gate, request_key="a") for n in range(6))
+        )
+        assert all(answer == answers[0] and "session" in answer for answer in answers)
+        entries = await audit.read_audit(desks[0].journal, tenant)
+    assert [entry.outcome for _, entry in entries if entry.method == "extendBudget"] == ["ok"]
+    assert [entry.outcome for _, entry in entries if entry.method == "approveGate"] == ["ok"]
+
+
+@pytest.mark.usefixtures("shop")
+async def test_the_same_request_at_the_same_moment_starts_one_run(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A run's own request key holds across two services too, and a request id that is sent again starts nothing."""
+    async with two_desks("sqlite", tmp_path, request) as desks:
+        key = await desks[0].key("agt_support")
+        asked = {**REFUND, "request_key": "order-881"}
+        results = await asyncio.gather(
+            *(desks[n % 2].rpc(key, "invokeAgent", request=asked) for n in range(6))
+        )
+        assert len({result["session"]["session_id"] for result in results}) == 1
+        assert len((await desks[1].rpc(key, "listSessions"))["sessions"]) == 1
+        body = {"jsonrpc": "2.0", "id": 7, "method": "invokeAgent", "params": {"request": asked}}
+        again = [(await desk.post(key, body)).json()["result"] for desk in desks]
+        assert {each["session"]["session_id"] for each in again} == {results[0]["session"]["session_id"]}
+
+
+@pytest.mark.usefixtures("shop")
+async def test_a_call_waits_for_the_one_that_another_process_makes() -> None:
+    """It returns the other's result, and is not made itself."""
+    async with open_desk() as desk:
+        key, session, _ = await started(desk, "acme")
+        stream = audit.call_stream("ops_acme", "extendBudget", "k")
+        other = LeaseClient(journal=desk.journal, tenant="acme", clock=SystemClock())
+        held = await other.acquire(stream)
+        asked: dict[str, Any] = {"session_id": session, "more": MORE, "request_key": "k"}
+        waiting = asyncio.ensure_future(desk.rpc(key, "extendBudget", **asked))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        params = METHODS["extendBudget"].params.model_validate(asked).model_dump(mode="json")
+        hashed, epoch = hash_bytes(canonical(params)), held.lease.epoch
+        await audit.keep_result(desk.journal, "acme", stream, hashed, b'{"made": "there"}', epoch=epoch)
+        assert await waiting == {"made": "there"}
+        assert (await load_state(desk.journal, "acme", session)).extended == {}
+
+
+@pytest.mark.usefixtures("shop")
+async def test_the_call_of_a_process_that_died_is_made_by_the_next() -> None:
+    """Its lease is not renewed: once it can only be dead, the call is made, and then kept."""
+    async with open_desk() as desk:
+        key, session, _ = await started(desk, "acme")
+        stream = audit.call_stream("ops_acme", "extendBudget", "k")
+        now = SystemClock().now()
+        await desk.journal.acquire("acme", stream, owner="gone:1:1:50ms", now_ms=now, ttl_ms=50)
+        asked: dict[str, Any] = {"session_id": session, "more": MORE, "request_key": "k"}
+        first = await desk.rpc(key, "extendBudget", **asked)
+        assert first["session"]["session_id"] == session
+        assert await desk.rpc(key, "extendBudget", **asked) == first
+        assert (await load_state(desk.journal, "acme", session)).extended == MORE
+        lease = await desk.journal.lease("acme", stream)
+        assert lease is None
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("how", ["revoked", "expired"])
+async def test_a_stream_ends_with_its_key(tmp_path: Path, request: pytest.FixtureRequest, how: str) -> None:
+    """After its key was revoked through another service, or has expired, an open progress stream sends nothing more."""
+    async with two_desks("sqlite", tmp_path, request) as desks:
+        agent = await desks[0].key("agt_support")
+        found = await desks[0].rpc(agent, "invokeAgent", request=REFUND)
+        session, gate = found["session"]["session_id"], found["gates"][0]
+        expires = SystemClock().now() + 1_000 if how == "expired" else None
+        reader = await desks[0].key("ann", scopes=("read",), expires=expires)
+        path, seen = f"/v1/sessions/{session}/progress", asyncio.Event()
+        lines: list[str] = []
+
+        async def follow() -> None:
+            sent = {"authorization": f"Bearer {reader}"}
+            await desks[0].running.app(_scope(path, sent), _receive(), _collect(lines, seen))
+
+        following = asyncio.ensure_future(follow())
+        await seen.wait()
+        if how == "revoked":
+            await desks[1].running.keys.revoke(reader.split("_")[1], by="test", now=SystemClock().now())
+        else:
+            await asyncio.sleep(1.1)
+        assert (await desks[1].rpc(reader, "getSession", session_id=session))["code"] == "unauthenticated"
+        lead = await desks[1].key("user_finance_lead", roles=("finance_lead",))
+        await desks[1].rpc(lead, "approveGate", gate_id=gate)
+        await asyncio.wait_for(following, 60)
+    assert len([line for line in lines if line.startswith("event: progress")]) == 1
+
+
+def _scope(path: str, headers: dict[str, str]) -> dict[str, Any]:
+    sent = {"host": "127.0.0.1:8700", **headers}
+    return {
+        "type": "http", "http_version": "1.1", "method": "GET", "scheme": "http", "path": path, "raw_path": path.encode(),
+        "query_string": b"", "root_path": "", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8700),
+        "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
+    }  # fmt: skip
+
+
+def _receive() -> Any:
+    is_sent = False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal is_sent
+        if is_sent:
+            await asyncio.Event().wait()  # the client stays connected
+        is_sent = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    return receive
+
+
+def _collect(lines: list[str], seen: asyncio.Event) -> Any:
+    async def send(message: dict[str, Any]) -> None:
+        if body := message.get("body", b""):
+            lines.extend(body.decode().splitlines())
+            seen.set()
+
+    return send

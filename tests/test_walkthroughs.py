@@ -1,0 +1,94 @@
+"""A reader who follows a tutorial or a how-to page literally gets what it shows.
+
+The blocks of a page are carried out in order, in an empty folder with a copy of the examples:
+
+- a block with `title="a/path"` is written to that file, and `title="add to a/path"` is added to it
+- a `python` block without a title is run
+- of `sh` blocks every line, of `console` blocks every line that begins with `$ `, is a command
+- what a sentence asks to open, press, choose or type in **bold** is done in Chromium
+
+`tercet` runs in this process and must exit as the line says (`# exit 3`), else with 0; what a `console` block shows
+below a command must be printed by it, line by line, where a line `…` stands for any lines.
+`serve`, `worker` and `console` are processes of their own, which `kill -9 $!` or the end of the page ends.
+The ids of a page are replaced by the one that was printed last, and `tck_…` by the key of the actor that the line names.
+`createdb`, `pg_dump` and `postgresql://tercet@db/…` reach a real server, and Slack's address one on this machine.
+Only installers and containers are not started.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Generator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from pages import ROOT, WALKTHROUGHS, page_name, read_steps
+from plugins.postgres import PostgresServer
+from readers import Reader, demand_lines, wait_for
+from service.receivers import Hook, open_hook
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Reader]:
+    """A reader in an empty folder, whose processes are ended whatever happens."""
+    folder = tmp_path / "empty"
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "100")
+    for name in ("TERCET_JOURNAL", "TERCET_SERVER", "TERCET_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    reader = Reader(folder=folder)
+    yield reader
+    reader.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WALKTHROUGHS, ids=page_name)
+def test_a_page_can_be_followed_step_by_step(
+    page: Path, reader: Reader, request: pytest.FixtureRequest
+) -> None:
+    """Each file, program, command and button of the page works where it stands, and prints what the page shows."""
+    text = page.read_text(encoding="utf-8")
+    if "postgresql://tercet@db" in text:
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        reader.postgres, reader.binaries = server.url, server.binaries
+    with ExitStack() as stack:
+        if "hooks.slack.com" in text:
+            hook = stack.enter_context(open_hook())
+            reader.hook, reader.inbox = lambda: hook.url, lambda: link_in(hook)
+        for block in read_steps(page):
+            try:
+                reader.follow(block)
+            except AssertionError as error:
+                raise AssertionError(f"{page_name(page)}:{block.row}: {error}") from error
+
+
+def link_in(hook: Hook) -> str:
+    """Return the link of a gate in the messages that were received."""
+    found: list[str] = []
+
+    def look() -> bool:
+        for _, body in hook.received:
+            found.extend(re.findall(r"https?://[^\s|>\"\\]+/console/gates/[^\s|>\"\\]+", body.decode()))
+        return bool(found)
+
+    wait_for(look, "no message with a link has arrived")
+    return found[-1]
+
+
+def test_the_reader_notices_other_output() -> None:
+    """Lines must come in their order, all of them where no `…` allows others, and ids may differ."""
+    printed = "session   ses_00000000000000aa\n\n✓ done in 12 ms\n  last\n"
+    demand_lines(["session ses_0123456789abcdef", "✓ done in 3 ms", "last"], printed, "x")
+    demand_lines(["…", "✓ done in 3 ms", "…"], printed, "x")
+    for shown in (
+        ["✓ done in 3 ms", "…"],
+        ["…", "done", "…"],
+        ["session ses_0123456789abcdef"],
+        ["last", "✓ done in 3 ms"],
+    ):
+        with pytest.raises(AssertionError):
+            demand_lines(shown, printed, "x")
