@@ -37,6 +37,7 @@ LISTS = {
     "search, a word of many": "?text=gt_7",
     "search, one id": "?text={middle}",
     "search, nothing": "?text=no+such+run",
+    "two filters, nothing": "?owner=agt_7&status=failed",
 }
 _AT_ONCE = 500
 _BUDGET = {"tool_calls": 5_000, "max_steps": 5_000, "wall_clock_ms": 10**9, "max_iterations": 10**6}

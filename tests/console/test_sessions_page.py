@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from console.desk import open_console
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Append, SessionRow
+from tercet.service import methods
 
 ROW = SessionRow(
     session_id="", tenant="default", status="completed", pack="refunds@1.0.0", pack_hash="sha256:00", snapshot="snap_1",
@@ -57,3 +59,27 @@ async def test_sessions_are_listed_in_pages_and_filtered(shop: Path) -> None:
         assert listed((await stranger.get("/console/sessions")).text) == []
         assert listed((await stranger.get("/console/sessions?text=ses_01")).text) == []
         assert (await stranger.get("/console/sessions?cursor=ses_0003")).status_code == 404
+
+
+async def test_a_search_looks_at_some_sessions_and_goes_on_if_asked(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(methods, "SEARCHED_FIRST", 15)
+    monkeypatch.setattr(methods, "SEARCHED_NEXT", 100)
+    journal = MemoryJournal()
+    await seed(journal, 120)
+    async with open_console(journal) as desk:
+        browser = await desk.person("olga")
+        for query in ("text=rosa", "owner=rosa&status=failed", "intent=invented.intent&owner=rosa"):
+            first = await browser.get(f"/console/sessions?{query}")
+            assert (listed(first.text), "all among the newest" in first.text) == (["ses_0110"], True), query
+            older = re.findall(r'href="([^"]+)" rel="next"', first.text)[0].replace("&amp;", "&")
+            second = await browser.get(older)
+            assert listed(second.text) == [f"ses_{place:04}" for place in range(100, 0, -10)], query
+            last = await browser.get(
+                re.findall(r'href="([^"]+)" rel="next"', second.text)[0].replace("&amp;", "&")
+            )
+            assert (listed(last.text), 'rel="next"' in last.text) == (["ses_0000"], False), query
+        nothing = await browser.get("/console/sessions?text=nowhere")
+        assert "No session fits among the newest" in nothing.text
+        assert "No session fits." in (await browser.get("/console/sessions?owner=nowhere")).text

@@ -1,4 +1,4 @@
-"""The list of sessions, with search, filters and pages. No page reads more sessions than it shows, except a search for words."""
+"""The list of sessions, with search, filters and pages. A search looks at a limited number of sessions for each page."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tercet.contracts.decision import RiskTier
 from tercet.contracts.runs.session import SessionStatus
 from tercet.contracts.values.plain import storable
 from tercet.engine.lists import ListedSession
+from tercet.service.methods import SEARCHED_FIRST, SEARCHED_NEXT
 from tercet.service.views import listed_session
 from tercet.view.vocabulary import STANDINGS, standing_of
 
@@ -44,6 +45,7 @@ async def show_sessions(visit: Visit) -> Response:
         is_first=not cursor,
         newest=_address(given),
         older=_address({**given, "cursor": following}) if following else "",
+        searched=_searched(found, is_first=not cursor),
         statuses=get_args(SessionStatus),
         risks=[each.value for each in RiskTier],
         intents=sorted(_intents(visit)),
@@ -51,12 +53,19 @@ async def show_sessions(visit: Visit) -> Response:
 
 
 async def _by_id(visit: Visit, text: str) -> dict[str, Any]:
-    """Return the sessions whose ids begin like this: they are looked up, while other words are searched for in every row."""
+    """Return the sessions whose ids begin like this: they are looked up, while other words are searched for."""
     visit.caller.demand("read")
     hub, tenant = visit.console.http.service.hub, visit.caller.tenant
     ids = await hub.journal.session_ids(tenant, storable(text), limit=PER_PAGE)
     rows = [await hub.find_row(tenant, each) for each in ids]
     return {"sessions": [listed_session(ListedSession.of(row)) for row in rows], "next_cursor": None}
+
+
+def _searched(found: dict[str, Any], *, is_first: bool) -> str:
+    """Return how far a search has come; empty for a page that is full or the last."""
+    if found["next_cursor"] is None or len(found["sessions"]) == PER_PAGE:
+        return ""
+    return f"the newest {SEARCHED_FIRST:,} sessions" if is_first else f"{SEARCHED_NEXT:,} older sessions"
 
 
 def _listed(row: dict[str, Any]) -> dict[str, Any]:

@@ -105,6 +105,8 @@ class Reading(Protocol):
 
 
 _LAST = "\U0010ffff"
+_AFTER_ALL = ("", 2**63 - 1)
+_BEFORE_ALL = (-(2**63), "")
 """No key has a character after this one."""
 
 
@@ -214,6 +216,7 @@ class DatabaseJournal(LeaseActs):
         status: str | None = None,
         limit: int = 50,
         before: str | None = None,
+        skip: int = 0,
         where: SessionFilter | None = None,
     ) -> list[SessionRow]:
         """Rows by start, newest first."""
@@ -223,8 +226,11 @@ class DatabaseJournal(LeaseActs):
         if before is not None and last is None:
             raise unknown_session(tenant, before)
         query, intents = _list_query(wanted)
-        page = (tenant, wanted.status, before, last and last.started_at, max(limit, 0))
-        rows = await self._reader.rows(query, *page, intents, wanted.owner, wanted.text)
+        # Without a place to begin or to end at, the first and the last possible: an index finds only bounds that are there.
+        newest = _AFTER_ALL if last is None else (last.session_id, last.started_at)
+        page = (tenant, wanted.status, *newest, max(limit, 0))
+        filters = (intents, wanted.owner, wanted.text)
+        rows = await self._reader.rows(query, *page, *filters, *(wanted.oldest or _BEFORE_ALL), max(skip, 0))
         return [_session(row) for row in rows]
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:

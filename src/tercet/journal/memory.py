@@ -193,6 +193,7 @@ class MemoryJournal(LeaseActs):
         status: str | None = None,
         limit: int = 50,
         before: str | None = None,
+        skip: int = 0,
         where: SessionFilter | None = None,
     ) -> list[SessionRow]:
         """Rows by start, newest first."""
@@ -204,7 +205,7 @@ class MemoryJournal(LeaseActs):
                 raise unknown_session(tenant, before)
             rows = [row for row in rows if (row.started_at, row.session_id) < (last.started_at, before)]
         wanted = where or SessionFilter(status=status)
-        return [row for row in rows if wanted.admits(row)][: max(limit, 0)]
+        return [row for row in rows if wanted.admits(row)][skip : skip + max(limit, 0)]
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
         """Return the ids of sessions that begin with a prefix, in order."""

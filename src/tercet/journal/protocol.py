@@ -54,6 +54,8 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owner: str | None = None
     text: str | None = None
     """What the id, the intent, the owner or the pack contains, in letters of either case (of ASCII)."""
+    oldest: tuple[int, str] | None = None
+    """The start and the id of a session: only this one and newer ones are looked at."""
 
     def admits(self, row: SessionRow) -> bool:
         """Return whether a list with this filter holds a row."""
@@ -62,6 +64,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             self.status in (None, row.status)
             and (self.intents is None or row.intent in self.intents)
             and self.owner in (None, row.owner)
+            and (self.oldest is None or (row.started_at, row.session_id) >= self.oldest)
             and (
                 wanted is None
                 or any(wanted in _lower(each) for each in (row.session_id, row.intent, row.owner, row.pack))
@@ -269,11 +272,13 @@ class Journal(Protocol):
         status: str | None = None,
         limit: int = 50,
         before: str | None = None,
+        skip: int = 0,
         where: SessionFilter | None = None,
     ) -> list[SessionRow]:
-        """Rows by start, newest first; `before` is the last session id of the page before. An unknown one raises
-        `UsageError`. `where` says more than `status`, and is used instead of it. A durable journal finds the rows of
-        one status, intent or owner by an index; for a text it looks at rows until it has enough."""
+        """Rows by start, newest first; `before` is the last session id of the page before, and the first `skip` rows
+        behind it are left out. An unknown `before` raises `UsageError`. `where` says more than `status`, and is used
+        instead of it. A durable journal finds the rows of one status, intent or owner by an index; for a text, or for
+        several of these, it looks at rows until it has enough or comes to the `oldest`."""
         ...
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:

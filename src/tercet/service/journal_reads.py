@@ -57,6 +57,7 @@ class ReadJournal(Authored):
     name: str = Field(default="", max_length=512)
     """A session, or a stream about one; for `blob` a digest, for `ids` and `similar` a prefix."""
     after: int = Field(default=0, ge=0)
+    """The position before the first; for `rows`, how many are left out."""
     behind: str = Field(default="", max_length=512)
     """For `blobs` a digest, for `rows` a session: the last of the page before."""
     kind: CheckpointKind = "point"
@@ -64,6 +65,7 @@ class ReadJournal(Authored):
     intents: tuple[str, ...] | None = Field(default=None, max_length=200)
     owner: str | None = Field(default=None, max_length=512)
     text: str | None = Field(default=None, max_length=512)
+    oldest: tuple[int, str] | None = None
     limit: int = Field(default=MOST, ge=0, le=MOST)
 
 
@@ -115,7 +117,8 @@ _OF_TENANTS: Mapping[str, _Read] = {
         t,
         limit=p.limit,
         before=p.behind or None,
-        where=SessionFilter(status=p.status, intents=p.intents, owner=p.owner, text=p.text),
+        skip=p.after,
+        where=SessionFilter(status=p.status, intents=p.intents, owner=p.owner, text=p.text, oldest=p.oldest),
     ),
     "ids": lambda j, t, name, p: j.session_ids(t, name, limit=p.limit),
     "similar": lambda j, t, name, p: j.claims(t, name, limit=p.limit),

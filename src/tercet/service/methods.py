@@ -30,7 +30,7 @@ from tercet.engine.streams.api_keys import Scope
 from tercet.engine.streams.audit import read_audit
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import EmergencyStops
-from tercet.journal.protocol import SessionFilter
+from tercet.journal.protocol import Journal, SessionFilter, SessionRow
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.recording import load_run
 from tercet.replay.replay import replay_recording
@@ -65,6 +65,10 @@ from tercet.service.params import (
 from tercet.service.worker import Carrier
 
 MOST_BUNDLE = 20_000_000
+SEARCHED_FIRST = 2_000
+"""How many sessions the first page of a search looks at, so that it costs the same however many there are."""
+SEARCHED_NEXT = 20_000
+"""How many a page after it looks at: the caller has decided to go on."""
 """How large a bundle may be that is sent in an answer."""
 _FIRST_POLL_S, _MOST_POLL_S = 0.005, 0.05
 
@@ -178,14 +182,31 @@ async def list_sessions(service: Service, caller: Caller, params: ListSessions) 
         owner=None if params.owner is None else storable(params.owner),
         text=None if params.text is None else storable(params.text),
     )
-    rows = await service.hub.journal.sessions(
-        caller.tenant, limit=params.limit + 1, before=params.cursor, where=where
-    )
+    journal, before = service.hub.journal, params.cursor
+    last = None if _is_indexed(where) else await _last_searched(journal, caller.tenant, before)
+    if last is not None:
+        where = msgspec.structs.replace(where, oldest=(last.started_at, last.session_id))
+    rows = await journal.sessions(caller.tenant, limit=params.limit + 1, before=before, where=where)
     page = rows[: params.limit]
+    following = page[-1] if len(rows) > len(page) else last
     return {
         "sessions": [views.listed_session(ListedSession.of(row)) for row in page],
-        "next_cursor": page[-1].session_id if len(rows) > len(page) else None,
+        "next_cursor": following and following.session_id,
     }
+
+
+def _is_indexed(where: SessionFilter) -> bool:
+    """Return whether a journal finds the sessions by an index, however few they are."""
+    several = where.intents is not None and len(where.intents) > 1
+    filters = (where.status, where.intents, where.owner)
+    return where.text is None and not several and sum(each is not None for each in filters) <= 1
+
+
+async def _last_searched(journal: Journal, tenant: str, before: str | None) -> SessionRow | None:
+    """Return the last session that a page of a search looks at; None if it comes to the end."""
+    most = SEARCHED_FIRST if before is None else SEARCHED_NEXT
+    last = await journal.sessions(tenant, before=before, skip=most - 1, limit=2)
+    return last[0] if len(last) > 1 else None
 
 
 def _intents(service: Service, params: ListSessions) -> tuple[str, ...] | None:

@@ -62,7 +62,8 @@ class ListSessions(Page):
     risk: RiskTier | None = None
     """The risk tier of the intent, by the packs that are served."""
     text: str | None = Field(default=None, min_length=1, max_length=200)
-    """What the id, intent, owner or pack contains."""
+    """What the id, intent, owner or pack contains. A page of a search, or of several filters, looks at some thousand
+    sessions: it can hold fewer than `limit`, or none, and still have a `next_cursor`."""
 
 
 class SessionRef(Params):

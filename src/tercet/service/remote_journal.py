@@ -146,13 +146,17 @@ class RemoteJournal:
         status: str | None = None,
         limit: int = 50,
         before: str | None = None,
+        skip: int = 0,
         where: SessionFilter | None = None,
     ) -> list[SessionRow]:
         """Return rows by start, newest first."""
         del tenant
         asked = msgspec.to_builtins(where or SessionFilter(status=status))
         wanted = max(0, min(limit, MOST))
-        return await self._ask("rows", list[SessionRow], behind=before or "", limit=wanted, **asked) or []
+        return (
+            await self._ask("rows", list[SessionRow], behind=before or "", after=skip, limit=wanted, **asked)
+            or []
+        )
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
         """Return the ids of sessions that begin with a prefix, in order."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from itertools import product
 
+import msgspec
+
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.errors import BlobMissing, CheckpointExists, ClaimHeld
@@ -204,6 +206,11 @@ async def sessions_are_filtered(journal: Journal, tenant: str) -> None:
         where = SessionFilter(status=status, intents=intents, owner=owner, text=text)
         wanted = [row for row in rows if where.admits(row)]
         expect(f"the list with {where}", await journal.sessions(tenant, where=where), wanted)
+        skipped = await journal.sessions(tenant, where=where, skip=2)
+        expect(f"the list with {where} behind two", skipped, wanted[2:])
+        recent = msgspec.structs.replace(where, oldest=(3, "ses_3"))
+        newer = [row for row in wanted if row.started_at >= 3]
+        expect(f"the newest with {where}", await journal.sessions(tenant, where=recent), newer)
         if len(wanted) > 1:
             first = await journal.sessions(tenant, where=where, limit=1)
             rest = await journal.sessions(tenant, where=where, before=first[0].session_id)

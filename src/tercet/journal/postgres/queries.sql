@@ -295,8 +295,8 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
    AND ($6::text IS NULL OR intent IN (SELECT jsonb_array_elements_text($6::text::jsonb)))
    AND ($7::text IS NULL OR owner = $7)
    AND ($8::text IS NULL OR strpos(lower(session_id), lower($8)) > 0 OR strpos(lower(intent), lower($8)) > 0 OR strpos(lower(owner), lower($8)) > 0 OR strpos(lower(pack), lower($8)) > 0)
-   AND ($3::text IS NULL OR (started_at, session_id) < ($4::bigint, $3))
- ORDER BY started_at DESC, session_id DESC LIMIT $5
+   AND (started_at, session_id) < ($4::bigint, $3::text) AND (started_at, session_id) >= ($9::bigint, $10::text)
+ ORDER BY started_at DESC, session_id DESC LIMIT $5 OFFSET $11
 
 -- name: list_sessions_by_status
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
@@ -306,8 +306,8 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
    AND ($6::text IS NULL OR intent IN (SELECT jsonb_array_elements_text($6::text::jsonb)))
    AND ($7::text IS NULL OR owner = $7)
    AND ($8::text IS NULL OR strpos(lower(session_id), lower($8)) > 0 OR strpos(lower(intent), lower($8)) > 0 OR strpos(lower(owner), lower($8)) > 0 OR strpos(lower(pack), lower($8)) > 0)
-   AND ($3::text IS NULL OR (started_at, session_id) < ($4::bigint, $3))
- ORDER BY started_at DESC, session_id DESC LIMIT $5
+   AND (started_at, session_id) < ($4::bigint, $3::text) AND (started_at, session_id) >= ($9::bigint, $10::text)
+ ORDER BY started_at DESC, session_id DESC LIMIT $5 OFFSET $11
 
 -- name: list_sessions_by_intent
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
@@ -317,8 +317,8 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
    AND ($2::text IS NULL OR status = $2)
    AND ($7::text IS NULL OR owner = $7)
    AND ($8::text IS NULL OR strpos(lower(session_id), lower($8)) > 0 OR strpos(lower(intent), lower($8)) > 0 OR strpos(lower(owner), lower($8)) > 0 OR strpos(lower(pack), lower($8)) > 0)
-   AND ($3::text IS NULL OR (started_at, session_id) < ($4::bigint, $3))
- ORDER BY started_at DESC, session_id DESC LIMIT $5
+   AND (started_at, session_id) < ($4::bigint, $3::text) AND (started_at, session_id) >= ($9::bigint, $10::text)
+ ORDER BY started_at DESC, session_id DESC LIMIT $5 OFFSET $11
 
 -- name: list_sessions_by_owner
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
@@ -328,8 +328,8 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
    AND ($2::text IS NULL OR status = $2)
    AND ($6::text IS NULL OR intent IN (SELECT jsonb_array_elements_text($6::text::jsonb)))
    AND ($8::text IS NULL OR strpos(lower(session_id), lower($8)) > 0 OR strpos(lower(intent), lower($8)) > 0 OR strpos(lower(owner), lower($8)) > 0 OR strpos(lower(pack), lower($8)) > 0)
-   AND ($3::text IS NULL OR (started_at, session_id) < ($4::bigint, $3))
- ORDER BY started_at DESC, session_id DESC LIMIT $5
+   AND (started_at, session_id) < ($4::bigint, $3::text) AND (started_at, session_id) >= ($9::bigint, $10::text)
+ ORDER BY started_at DESC, session_id DESC LIMIT $5 OFFSET $11
 
 -- name: list_due
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,

@@ -181,8 +181,8 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
    AND (?6 IS NULL OR intent IN (SELECT value FROM json_each(?6)))
    AND (?7 IS NULL OR owner = ?7)
    AND (?8 IS NULL OR instr(lower(session_id), lower(?8)) > 0 OR instr(lower(intent), lower(?8)) > 0 OR instr(lower(owner), lower(?8)) > 0 OR instr(lower(pack), lower(?8)) > 0)
-   AND (?3 IS NULL OR (started_at, session_id) < (?4, ?3))
- ORDER BY started_at DESC, session_id DESC LIMIT ?5
+   AND (started_at, session_id) < (?4, ?3) AND (started_at, session_id) >= (?9, ?10)
+ ORDER BY started_at DESC, session_id DESC LIMIT ?5 OFFSET ?11
 
 -- name: list_sessions_by_status
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
@@ -192,8 +192,8 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
    AND (?6 IS NULL OR intent IN (SELECT value FROM json_each(?6)))
    AND (?7 IS NULL OR owner = ?7)
    AND (?8 IS NULL OR instr(lower(session_id), lower(?8)) > 0 OR instr(lower(intent), lower(?8)) > 0 OR instr(lower(owner), lower(?8)) > 0 OR instr(lower(pack), lower(?8)) > 0)
-   AND (?3 IS NULL OR (started_at, session_id) < (?4, ?3))
- ORDER BY started_at DESC, session_id DESC LIMIT ?5
+   AND (started_at, session_id) < (?4, ?3) AND (started_at, session_id) >= (?9, ?10)
+ ORDER BY started_at DESC, session_id DESC LIMIT ?5 OFFSET ?11
 
 -- name: list_sessions_by_intent
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
@@ -203,8 +203,8 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
    AND (?2 IS NULL OR status = ?2)
    AND (?7 IS NULL OR owner = ?7)
    AND (?8 IS NULL OR instr(lower(session_id), lower(?8)) > 0 OR instr(lower(intent), lower(?8)) > 0 OR instr(lower(owner), lower(?8)) > 0 OR instr(lower(pack), lower(?8)) > 0)
-   AND (?3 IS NULL OR (started_at, session_id) < (?4, ?3))
- ORDER BY started_at DESC, session_id DESC LIMIT ?5
+   AND (started_at, session_id) < (?4, ?3) AND (started_at, session_id) >= (?9, ?10)
+ ORDER BY started_at DESC, session_id DESC LIMIT ?5 OFFSET ?11
 
 -- name: list_sessions_by_owner
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
@@ -214,8 +214,8 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
    AND (?2 IS NULL OR status = ?2)
    AND (?6 IS NULL OR intent IN (SELECT value FROM json_each(?6)))
    AND (?8 IS NULL OR instr(lower(session_id), lower(?8)) > 0 OR instr(lower(intent), lower(?8)) > 0 OR instr(lower(owner), lower(?8)) > 0 OR instr(lower(pack), lower(?8)) > 0)
-   AND (?3 IS NULL OR (started_at, session_id) < (?4, ?3))
- ORDER BY started_at DESC, session_id DESC LIMIT ?5
+   AND (started_at, session_id) < (?4, ?3) AND (started_at, session_id) >= (?9, ?10)
+ ORDER BY started_at DESC, session_id DESC LIMIT ?5 OFFSET ?11
 
 -- name: list_due
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,

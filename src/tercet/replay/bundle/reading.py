@@ -161,12 +161,13 @@ class BundleJournal:
         status: str | None = None,
         limit: int = 50,
         before: str | None = None,
+        skip: int = 0,
         where: SessionFilter | None = None,
     ) -> list[SessionRow]:
         """The one session that there is."""
         rows = [] if before is not None else self._rows(tenant)
         wanted = where or SessionFilter(status=status)
-        return [row for row in rows if wanted.admits(row)][: max(limit, 0)]
+        return [row for row in rows if wanted.admits(row)][skip : skip + max(limit, 0)]
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
         """The one session that there is, if it begins with the prefix."""
