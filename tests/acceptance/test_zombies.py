@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from acceptance.trial import Found, Trial
-from acceptance.zombie import Haunting, haunt, wrongs_of
+from acceptance.zombie import Haunting, haunt, race_successor, wrongs_of
 
 
 def wake(journal: str, folder: Path, scene: str, point: str) -> Haunting:
@@ -42,6 +42,20 @@ def test_a_zombie_on_postgresql_writes_nothing(tmp_path: Path, postgres_url: str
     """The server finishes the statement that it has, and refuses the next."""
     haunting = wake(postgres_url, tmp_path, "twelve:nothing", point)
     assert wrongs_of(haunting) == []
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_the_lease_alone_fences_a_zombie_whose_successor_has_not_written(
+    tmp_path: Path, store: str, request: pytest.FixtureRequest
+) -> None:
+    """The stream is where the zombie left it, so its append fails by the epoch of its lease and by nothing else."""
+    sqlite = f"sqlite:///{tmp_path / 'runs.db'}"
+    journal = sqlite if store == "sqlite" else request.getfixturevalue("postgres_url")
+    trial = Trial(name=tmp_path.name, journal=journal, scene="twelve:idempotent", folder=tmp_path)
+    told, has_written, found = asyncio.run(race_successor(trial))
+    assert not has_written
+    assert told["error"] == "lease_lost"
+    assert (found.status, found.duplicates) == ("completed", 0)
 
 
 def test_the_window_that_remains_is_one_call_wide_for_each_call_under_way(tmp_path: Path) -> None:

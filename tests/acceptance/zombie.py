@@ -95,6 +95,31 @@ async def haunt(trial: Trial, point: str) -> Haunting:
     )
 
 
+async def race_successor(trial: Trial) -> tuple[dict[str, Any], bool, Found]:
+    """Wake a worker that was stopped before an append while its successor has its lease and has not written yet.
+
+    The stream still ends where the first worker left it: only the lease can tell that its append is too late. Return what
+    it said at its end, whether it has written, and how the session ended.
+    """
+    effects.create(trial.effects)
+    zombie = await _stopped(trial, "before_append:2:stop")
+    successor = None
+    try:
+        async with asyncio.timeout(2 * PATIENCE_S):
+            before = await _head(trial)
+            successor = await _stopped(trial, "before_append:1:stop")
+            zombie.wake()
+            _, told = await zombie.ended()
+            has_written = await _head(trial) != before
+            successor.wake()
+            await successor.ended()
+    finally:
+        zombie.kill()
+        if successor is not None:
+            successor.kill()
+    return told, has_written, await run_trial(trial)
+
+
 async def _stopped(trial: Trial, crash: str) -> Worker:
     """A worker that stands still at its point; one that lost its lease on the way ends, and is followed by another."""
     for _ in range(MOST_STARTS):

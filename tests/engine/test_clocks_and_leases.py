@@ -9,9 +9,13 @@ from typing import Any
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
+from tercet.core import codec
+from tercet.core import events as e
 from tercet.core.config import RunConfig
+from tercet.engine.leases import LEASE_MS
 from tercet.executor.clock import Clock
-from tercet.journal.protocol import Append, Journal, Position
+from tercet.journal.errors import LeaseLost
+from tercet.journal.protocol import Append, Journal, Lease, Position
 from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
@@ -244,3 +248,32 @@ async def test_the_first_append_of_a_session_acquires_its_lease(workshop: Worksh
             assert (lease.epoch, lease.until > workshop.clock.now()) == (1, True)
             assert (await running).status == "completed"
     assert (effects, "acquire" in watched.writes) == (["a"], False)
+
+
+async def test_a_call_is_not_made_once_another_process_has_the_lease(workshop: Workshop, url: str) -> None:
+    """A process that was stopped between an INTENT and its call looks at its lease first: its time is over, and another
+    process has it. The deadline of the call is still ahead."""
+    workshop.tool("do.it", timeout_ms=HOUR_MS)
+    taken: list[Lease] = []
+
+    async with workshop.journal(url) as journal:
+
+        async def freeze(point: str) -> None:
+            if point != "after_append" or taken:
+                return
+            (row,) = await journal.sessions("default")
+            found = [codec.decode(stored.data) for stored in await journal.read("default", row.session_id)]
+            if any(isinstance(event, e.Intent) for event in found):
+                workshop.clock.advance(LEASE_MS)
+                now = workshop.clock.now()
+                taken.append(
+                    await journal.acquire(
+                        "default", row.session_id, owner="other", now_ms=now, ttl_ms=LEASE_MS
+                    )
+                )
+
+        async with workshop.runtime(workshop.pack(), journal, crash=freeze) as runtime:
+            with suppress(LeaseLost):
+                await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+    assert taken
+    assert workshop.calls == []

@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 
 from service.desk import REFUND, Desk, open_desk
 from tercet.contracts.errors import UsageError
+from tercet.contracts.request import Actor
+from tercet.core.state import State
 from tercet.engine.streams.api_keys import SCOPES, NewKey
 from tercet.engine.streams.audit import read_audit
 from tercet.executor.clock import SystemClock
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Stored
+from tercet.runtime import Runtime
 from tercet.service.boundary import HEADERS, Limits
 from tercet.service.methods import METHODS
 from tercet.service.server import ServeSettings, require_authentication
@@ -418,3 +421,26 @@ async def _invoke(desk: Desk, headers: dict[str, str]) -> str:
     body = {"jsonrpc": "2.0", "id": 1, "method": "invokeAgent", "params": {"request": REFUND}}
     answer = (await desk.client.post("/rpc", json=body, headers=headers)).json()
     return answer["result"]["session"]["session_id"]
+
+
+async def test_a_session_that_moves_while_it_is_read_is_shown_as_of_one_moment(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status and gates come from one state: a caller that is shown a waiting session is also shown its gate."""
+    async with open_desk() as desk:
+        agent = await desk.key("agt_support")
+        session = (await desk.rpc(agent, "invokeAgent", request=REFUND))["session"]["session_id"]
+        assert (await desk.until(agent, session, "awaiting_gate"))["gates"]
+        read, moved = Runtime.state, list[str]()
+
+        async def read_and_move(runtime: Runtime, session_id: str) -> State:
+            state = await read(runtime, session_id)
+            if not moved:
+                moved.append(session_id)
+                await runtime.cancel(session_id, actor=Actor(id="agt_support"))
+            return state
+
+        monkeypatch.setattr(Runtime, "state", read_and_move)
+        found = await desk.rpc(agent, "getSession", session_id=session)
+        assert moved == [session]
+        assert (found["session"]["status"], len(found["gates"])) == ("awaiting_gate", 1)

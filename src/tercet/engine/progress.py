@@ -24,7 +24,7 @@ from tercet.core import events as e
 from tercet.core.state import State
 from tercet.core.transcript import timestamp, transcript
 from tercet.engine.checkpoint import compare
-from tercet.engine.session_reader import load_history, load_state, restore
+from tercet.engine.session_reader import load_history, restore
 from tercet.engine.subscription import Receive
 from tercet.executor.clock import Clock
 from tercet.journal.protocol import Journal, NewCheckpoint, StoredCheckpoint
@@ -95,10 +95,9 @@ async def watch(
             known = await restore(journal, tenant, session, known=known)
 
 
-async def session_row(journal: Journal, tenant: str, session: str) -> BackgroundSession:
-    """Return a session in its published shape."""
-    state = await load_state(journal, tenant, session)
-    history = await load_history(journal, tenant, session, has_checkpoints=True)
+async def session_row(journal: Journal, state: State) -> BackgroundSession:
+    """Return a session in its published shape, with the status of this state."""
+    history = await load_history(journal, state.start.tenant, state.start.session, has_checkpoints=True)
     return make_session_row(state, history.events, history.checkpoints)
 
 

@@ -157,7 +157,7 @@ class Operations(OpenRuntime):
 
     async def session(self, session_id: str) -> BackgroundSession:
         """Return a session in its published shape, with its heartbeat and its checkpoints."""
-        return await progress.session_row(self.journal, self.tenant, session_id)
+        return await progress.session_row(self.journal, await self.state(session_id))
 
     async def checkpoint(self, session_id: str, checkpoint_id: str | None = None) -> LoopCheckpoint:
         """Return a session as it was at one of its checkpoints, by default the newest."""

@@ -22,7 +22,8 @@ from tercet.view.vocabulary import standing
 async def session_view(runtime: Runtime, session: str, now: int) -> dict[str, Any]:
     """Return a session: its published row, its progress envelope and verdict, and why it waits or ended."""
     state = await runtime.state(session)
-    row = await runtime.session(session)
+    # Made of the same state: one read later, it could say that the session waits at a gate which `gates` lacks.
+    row = await progress.session_row(runtime.journal, state)
     envelope = progress.envelope(state, max(now, state.at))
     return {
         "session": row.model_dump(mode="json"),
