@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.workshop import ADA, BOB, Workshop, events, with_options
@@ -82,8 +82,18 @@ class Infiltrated(Runtime):
         return Hostile(self.lane_plan) if intent == "research" else super()._planner(given, intent, models)
 
 
+READ_BEHIND_A_GATE = {
+    "intent": "research",
+    "steps": [
+        {"id": "x0", "tool": "look.up", "params": {"supplier": {"$from": "request#/supplier"}}, "gates": ["BOSS"]}
+    ],
+}
+
+
 @pytest.mark.req("R267", "R284", "R325")
 @given(lane_plan=lane_plans(), approves=st.booleans())
+@example(lane_plan=READ_BEHIND_A_GATE, approves=False)
+@example(lane_plan=READ_BEHIND_A_GATE, approves=True)
 def test_no_lane_changes_the_effects_of_its_parent(lane_plan: dict[str, Any], approves: bool) -> None:
     """A call that leaves something behind is made by the parent alone, for a step that its critic accepted, and behind the
     gate where there is one. The steps that the parent had before stay as they were."""
@@ -140,8 +150,9 @@ def test_no_lane_changes_the_effects_of_its_parent(lane_plan: dict[str, Any], ap
                 own = await events(runtime.journal, child.start.session)
                 called = {each.tool for each in own if isinstance(each, e.Intent)}
                 assert called <= {"look.up", "pure.it", "lane.research", ""}
-                assert not any(isinstance(each, e.GateOpened) for each in own)
-                assert child.is_over
+                waits = {each.digest for each in own if isinstance(each, e.GateOpened)}
+                assert waits <= {each.digest for each in found if isinstance(each, e.GateOpened) and each.lane}
+                assert child.is_over or result.status == "awaiting_gate"
             state = await runtime.state(parent)
             assert (
                 state.plan["steps"][0]
