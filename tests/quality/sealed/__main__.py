@@ -30,9 +30,9 @@ DEFECTS = ("elsewhere", "unknown")
 Case = dict[str, Any]
 
 
-def load(name: str) -> list[Case]:
+def load(path: Path) -> list[Case]:
     """Return the cases of one file."""
-    lines = (HERE / name).read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines if line.strip()]
 
 
@@ -249,11 +249,12 @@ def report_claims(cases: Sequence[Case]) -> None:
 
 
 async def main() -> None:
-    """Measure letters and claims."""
-    letters = load("letters.jsonl")
-    print(f"{len(letters)} letters")
-    report_letters([await run_letter(case) for case in letters])
-    report_claims(load("claims.jsonl"))
+    """Measure the letters and claims of both sets."""
+    for folder in (HERE, HERE / "second"):
+        letters = load(folder / "letters.jsonl")
+        print(f"\n{folder.name}: {len(letters)} letters")
+        report_letters([await run_letter(case) for case in letters])
+        report_claims(load(folder / "claims.jsonl"))
 
 
 if __name__ == "__main__":
