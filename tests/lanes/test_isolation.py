@@ -85,7 +85,12 @@ class Infiltrated(Runtime):
 READ_BEHIND_A_GATE = {
     "intent": "research",
     "steps": [
-        {"id": "x0", "tool": "look.up", "params": {"supplier": {"$from": "request#/supplier"}}, "gates": ["BOSS"]}
+        {
+            "id": "x0",
+            "tool": "look.up",
+            "params": {"supplier": {"$from": "request#/supplier"}},
+            "gates": ["BOSS"],
+        }
     ],
 }
 
@@ -151,7 +156,9 @@ def test_no_lane_changes_the_effects_of_its_parent(lane_plan: dict[str, Any], ap
                 called = {each.tool for each in own if isinstance(each, e.Intent)}
                 assert called <= {"look.up", "pure.it", "lane.research", ""}
                 waits = {each.digest for each in own if isinstance(each, e.GateOpened)}
-                assert waits <= {each.digest for each in found if isinstance(each, e.GateOpened) and each.lane}
+                assert waits <= {
+                    each.digest for each in found if isinstance(each, e.GateOpened) and each.lane
+                }
                 assert child.is_over or result.status == "awaiting_gate"
             state = await runtime.state(parent)
             assert (
