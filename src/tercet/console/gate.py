@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from tercet.console.fields import make_fields, parse_json, read_changes, read_result, result_values
 from tercet.console.permissions import Permissions, find_permissions
+from tercet.console.run_parts import read_run_at
 from tercet.console.visit import HOME, Page, Visit
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_list, as_object
@@ -19,7 +21,7 @@ from tercet.core.budget import BY_NAME, EXTENSIBLE
 from tercet.core.messages import session_of
 from tercet.core.modifications import SETTABLE
 from tercet.core.state import OpenGate, State
-from tercet.engine.session_reader import load_history
+from tercet.engine.personal.sealing import reveal, reveal_struct
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.runtime import Runtime
 from tercet.service.errors import ServiceError, not_found
@@ -35,7 +37,7 @@ GATE = f"{HOME}/gates/{{gate_id}}"
 
 @dataclass(frozen=True, kw_only=True)
 class GatePage:
-    """A gate as a page shows it."""
+    """A gate as a page shows it: with the personal values that its call would be given."""
 
     gate: OpenGate
     state: State
@@ -51,11 +53,12 @@ async def find_gate(visit: Visit) -> GatePage:
     visit.caller.demand("read")
     runtime = await visit.console.http.service.hub.of_gate(visit.caller.tenant, gate_id)
     session = session_of(gate_id)
-    state = await runtime.state(session)
+    state = await reveal_struct(runtime.journal, runtime.tenant, await runtime.state(session))
     gate = state.gates.get(storable(gate_id))
     if gate is None or state.is_over:
         return await _closed_gate(visit, runtime, gate_id)
-    recent = await recent_calls(runtime.journal, runtime.tenant, session, gate, visit.now)
+    similar = await recent_calls(runtime.journal, runtime.tenant, session, gate, visit.now)
+    recent = [await reveal_struct(runtime.journal, runtime.tenant, each) for each in similar]
     mine = [answer for answer in state.answers if answer.gate == gate.id]
     answers = tuple({(a.actor, a.answer, a.at): a for a in mine}.values())
     packet = await _packet(runtime, gate)
@@ -67,16 +70,18 @@ async def find_gate(visit: Visit) -> GatePage:
 async def _packet(runtime: Runtime, gate: OpenGate) -> HandOff | None:
     """Return the hand-off packet of an escalated run."""
     digest = gate.shown.get("packet")
-    return HandOff.model_validate_json(await runtime.journal.blob(runtime.tenant, digest)) if digest else None
+    if not digest:
+        return None
+    packet = msgspec.json.decode(await runtime.journal.blob(runtime.tenant, digest))
+    return HandOff.model_validate(await reveal(runtime.journal, runtime.tenant, packet))
 
 
 async def _closed_gate(visit: Visit, runtime: Runtime, gate_id: str) -> GatePage:
-    history = await load_history(runtime.journal, runtime.tenant, session_of(gate_id))
-    events = history.events
+    data = (await read_run_at(runtime.journal, runtime.tenant, session_of(gate_id))).data
+    state, events = data.state, data.events
     opened = next((each for each in events if isinstance(each, e.GateOpened) and each.gate == gate_id), None)
     if opened is None:
         raise not_found("gate", gate_id)
-    state = history.state
     approved = state.approved.get(gate_id)
     gate = approved or opened_gate(opened)
     answers = [each for each in events if isinstance(each, e.GateAnswered) and each.gate == gate_id]

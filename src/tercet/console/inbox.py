@@ -12,6 +12,7 @@ from tercet.contracts.errors import TercetError
 from tercet.core.state import OpenGate, State
 from tercet.engine.checks.journal import DamagedSession
 from tercet.engine.lists import open_gates
+from tercet.engine.personal.sealing import reveal_struct
 from tercet.view.gate import question_text, reason_text, reversibility_of
 
 MOST = 500
@@ -82,7 +83,9 @@ async def show_inbox(visit: Visit) -> Response:
         except TercetError:
             unserved += 1  # its pack is not served here
             continue
-        items.append(_item(state, gate, find_permissions(visit.caller, runtime, state, gate, visit.now)))
+        permissions = find_permissions(visit.caller, runtime, state, gate, visit.now)
+        shown = await reveal_struct(hub.journal, visit.caller.tenant, gate)
+        items.append(_item(state, shown, permissions))
     items.sort(key=lambda item: item.at)
     return visit.render(
         "inbox.html.j2",

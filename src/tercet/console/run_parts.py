@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from tercet.core import events as e
 from tercet.core.state import State
+from tercet.engine.personal.sealing import reveal, reveal_struct
 from tercet.engine.session_reader import load_history, read_policies
 from tercet.engine.streams.artifacts import rollback_result
 from tercet.journal.protocol import Journal
@@ -71,7 +72,7 @@ class RunAt:
 
 
 async def read_run_at(journal: Journal, tenant: str, session: str, at: int | None = None) -> RunAt:
-    """Return a run after one of its events; by default, after the newest. Raises `JournalCorrupt` for damage."""
+    """Return a run after one of its events, with its personal values; by default, after the newest. Raises `JournalCorrupt` for damage."""
     history = await load_history(journal, tenant, session)
     last = len(history.events)
     position = last if at is None else min(max(1, at), last)
@@ -79,8 +80,8 @@ async def read_run_at(journal: Journal, tenant: str, session: str, at: int | Non
     for _, after in islice(history.walk(), position):
         state = after
     data = RunData(
-        state=state,
-        events=history.events[:position],
+        state=await reveal_struct(journal, tenant, state),
+        events=tuple([await reveal_struct(journal, tenant, event) for event in history.events[:position]]),
         chain=history.stored[position - 1].chain.hex(),
         rollback=await rollback_result(journal, tenant, state),
         policies=await read_policies(journal, tenant, state),
@@ -170,7 +171,7 @@ async def transcript_part(
     asked = {event.call for _, event in found.items if isinstance(event, e.ModelAsked)}
     steps = {event.step for _, event in found.items if isinstance(event, e.Intent)}
     talk = [event for event in data.events if isinstance(event, _MODEL) and event.call in asked]
-    texts = await read_texts(journal, tenant, talk)
+    texts = await reveal(journal, tenant, await read_texts(journal, tenant, talk))
     exchanges = iter(exchange_views(replace(data, events=tuple(talk), texts=texts)))
     by_step = _by_step(data.events, steps)
     return Part(
