@@ -98,10 +98,10 @@ def limit_examples(item: pytest.Item) -> None:
         test._hypothesis_internal_use_settings = settings(asked, max_examples=EXAMPLES)
 
 
-@pytest.hookimpl(optionalhook=True)
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return how many workers `-n auto` starts: one more than there are cores, since many tests wait for a process or a
-    timer."""
+    timer. pytest-xdist answers too, and the first answer counts."""
     return (os.cpu_count() or 1) + 1
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 SUITE = """
@@ -97,3 +99,10 @@ def test_a_full_run_starts_with_the_slow_tests(pytester: pytest.Pytester) -> Non
         "test_plain", "test_backend[memory]", "test_backend[backend3]", "test_property", "test_few_examples_were_tried",
         "test_process", "test_after_it",
     ]  # fmt: skip
+
+
+def test_there_is_one_worker_more_than_there_are_cores(pytester: pytest.Pytester) -> None:
+    """`-n auto` starts the number of workers that this plugin asks for, and not that of pytest-xdist."""
+    result = run(pytester, "-n", "auto", "tests/test_top.py")
+    workers = (os.cpu_count() or 1) + 1
+    result.stdout.fnmatch_lines([f"created: {workers}/{workers} workers"])
