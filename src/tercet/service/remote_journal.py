@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
-from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.chain import START
@@ -17,27 +16,27 @@ from tercet.journal.protocol import (
     ClaimHolder,
     Lease,
     Position,
-    Reminder,
     SessionFilter,
     SessionRow,
     Stored,
     StoredCheckpoint,
 )
+from tercet.journal.read_only import ReadOnlyJournal
 from tercet.service.client import AsyncClient, RemoteError
 from tercet.service.journal_reads import MOST, OpenGates
 
 T = TypeVar("T")
 
 
-class RemoteJournal:
-    """The sessions of the tenant that a credential belongs to. Writing raises `UsageError`: call a method instead.
+class RemoteJournal(ReadOnlyJournal):
+    """The sessions of the tenant that a credential belongs to. What changes them is a call of a method.
 
     Readers check chains and hashes as with every journal, so a service cannot show a session that was tampered with on
     the way. Claims are those that show similar calls.
     """
 
-    is_keyless = True
-    """Keys of subjects stay in the service's journal, so personal values are shown as sealed."""
+    read_only = "the journal of a service cannot be written from here"
+    read_only_remedy = "do it on the machine that has the journal, with --journal"
 
     def __init__(self, client: AsyncClient, tenant: str, actor: Actor) -> None:
         self.client = client
@@ -113,16 +112,6 @@ class RemoteJournal:
         del tenant
         return await self._ask("blobs", list[str], stream, behind=after, limit=min(limit, MOST)) or []
 
-    async def change_count(self, tenant: str) -> int:
-        """Return 0: changes are not counted from here."""
-        del tenant
-        return 0
-
-    async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
-        """Return None: claims are for writers."""
-        del tenant, key
-        return None
-
     async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
         """Return the claims that show similar calls."""
         del tenant
@@ -166,38 +155,6 @@ class RemoteJournal:
     async def open_gates(self, limit: int) -> OpenGates:
         """Return the open gates, in one call."""
         return await self._ask("gates", OpenGates, limit=min(limit, MOST)) or OpenGates(gates=())
-
-    async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
-        """Return nothing: the service looks after its sessions."""
-        del tenant, now_ms, limit
-        return []
-
-    async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
-        """Return nothing: the service carries its sessions."""
-        del now_ms, limit
-        return []
-
-    async def reminders(self, *, now_ms: int, tenant: str | None = None, limit: int = 100) -> list[Reminder]:
-        """Return nothing: the service sends its notifications."""
-        del now_ms, tenant, limit
-        return []
-
-    async def ended(
-        self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
-    ) -> list[SessionRow]:
-        """Return nothing: the service clears up its sessions."""
-        del tenant, before_ms, statuses, limit
-        return []
-
-    async def _refuse(self, *_: object, **__: object) -> NoReturn:
-        """Raise `UsageError`: nothing is written from here."""
-        raise UsageError(
-            "the journal of a service cannot be written from here",
-            code="read_only",
-            remedy="do it on the machine that has the journal, with --journal",
-        )
-
-    append = acquire = renew = release = forget = _refuse
 
     async def close(self) -> None:
         """Close the connections."""

@@ -15,7 +15,7 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Literal, NoReturn, Self
+from typing import BinaryIO, Literal, Self
 
 from tercet.contracts.errors import LimitError, UsageError
 from tercet.contracts.values.canonical import hash_bytes
@@ -27,15 +27,13 @@ from tercet.journal.chain import START, ZERO, link
 from tercet.journal.errors import BlobMissing, JournalClosed
 from tercet.journal.protocol import (
     CheckpointKind,
-    ClaimHolder,
-    Lease,
     Position,
-    Reminder,
     SessionFilter,
     SessionRow,
     Stored,
     StoredCheckpoint,
 )
+from tercet.journal.read_only import ReadOnlyJournal
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.bundle.layout import Manifest, Record, Seal, decode_signature
@@ -43,8 +41,11 @@ from tercet.replay.bundle.scanning import Scan
 from tercet.replay.bundle.signing import BundleDamaged, BundleForged, check_signature, demand_cryptography
 
 
-class BundleJournal:
-    """The journal of the one run that a bundle holds. Every attempt to write raises `UsageError`."""
+class BundleJournal(ReadOnlyJournal):
+    """The journal of the one run that a bundle holds. It has no claims, and no keys of personal values."""
+
+    read_only = "a bundle can only be read"
+    read_only_remedy = "go on with the session in the journal that it was exported from"
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
@@ -74,9 +75,6 @@ class BundleJournal:
     def _demand_open(self) -> None:
         if self._closed:
             raise JournalClosed
-
-    is_keyless = True
-    """Personal values in a bundle stay sealed: their keys are in the journal only."""
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
         """Return at most `limit` events behind position `after`."""
@@ -130,26 +128,6 @@ class BundleJournal:
         found = (digest for digest in self._bundle.blobs if digest > after) if is_ours else ()
         return list(islice(found, max(limit, 0)))
 
-    async def change_count(self, tenant: str) -> int:
-        """Return 0: nothing changes here."""
-        del tenant
-        return 0
-
-    async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
-        """Always None: a bundle holds no claims."""
-        del tenant, key
-        return None
-
-    async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
-        """Always empty: a bundle holds no claims."""
-        del tenant, prefix, limit
-        return []
-
-    async def lease(self, tenant: str, stream: str) -> Lease | None:
-        """Return None: there is no writer."""
-        del tenant, stream
-        return None
-
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
         """Return the row of the session, derived from its events."""
         return next((row for row in self._rows(tenant) if row.session_id == session_id), None)
@@ -173,38 +151,6 @@ class BundleJournal:
         """The one session that there is, if it begins with the prefix."""
         found = (row.session_id for row in self._rows(tenant))
         return [name for name in found if name.startswith(prefix)][: max(limit, 0)]
-
-    async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
-        """Return nothing: a bundle has no sessions to look after."""
-        del tenant, now_ms, limit
-        return []
-
-    async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
-        """Return nothing: a bundle has no sessions to carry."""
-        del now_ms, limit
-        return []
-
-    async def reminders(self, *, now_ms: int, tenant: str | None = None, limit: int = 100) -> list[Reminder]:
-        """Return nothing: a bundle reminds no process of anything."""
-        del now_ms, tenant, limit
-        return []
-
-    async def ended(
-        self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
-    ) -> list[SessionRow]:
-        """Never anything: nothing is cleared up here."""
-        del tenant, before_ms, statuses, limit
-        return []
-
-    async def _refuse(self, *_: object, **__: object) -> NoReturn:
-        """Raise `UsageError`: nothing is written here."""
-        raise UsageError(
-            "a bundle can only be read",
-            code="read_only",
-            remedy="go on with the session in the journal that it was exported from",
-        )
-
-    append = acquire = renew = release = forget = _refuse
 
     async def close(self) -> None:
         """Refuse everything from now on, and close the bundle."""
