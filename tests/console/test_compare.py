@@ -32,6 +32,21 @@ async def test_two_runs_side_by_side(shop: Path) -> None:
         assert (await reader.get("/console/compare")).status_code == 200
 
 
+async def test_the_values_of_a_call_are_not_compared_with_the_references_of_a_step_that_was_never_called(
+    shop: Path,
+) -> None:
+    async with open_console() as desk:
+        gates = [await desk.waiting_gate() for _ in range(2)]
+        runs = [gate.rpartition(".")[0] for gate in gates]
+        lead = await desk.key("user_finance_lead", roles=("finance_lead",))
+        await desk.rpc(lead, "approveGate", gate_id=gates[0])
+        await desk.until(lead, runs[0], "completed")
+        reader = await desk.person("reader", scopes=("read",))
+        page = (await reader.get(f"/console/compare?a={runs[0]}&b={runs[1]}")).text
+        assert "accepted by the critic" in page
+        assert "$from" not in page
+
+
 async def test_a_run_under_another_version_of_its_pack() -> None:
     old = HeldShop(version="1.0.0")
     strict = Policy(name="NO_WORK", expression="size(plan.steps) > 5", message="too few steps")

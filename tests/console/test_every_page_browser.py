@@ -23,6 +23,10 @@ LOOKS: tuple[tuple[Literal["light", "dark"], int, dict[str, Any]], ...] = (
     ("dark", 360, {"runOnly": ["color-contrast", "scrollable-region-focusable", "target-size"]}),
 )
 """Each look, and the rules that are checked in it: the others depend on neither colours nor width."""
+UNSTYLED = """() => [...document.querySelectorAll("main svg :is(rect, circle, ellipse, polygon, path, text)")].some(
+    (each) => getComputedStyle(each).fill === "rgb(0, 0, 0)",
+)"""
+"""Whether a shape has the colour that browsers give to shapes without a style."""
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +64,8 @@ def test_no_page_has_a_serious_violation_or_is_wider_than_its_window(
                 page.set_viewport_size({"width": width, "height": 900})
                 if page.evaluate("document.documentElement.scrollWidth") > width:
                     found.append(f"{path} is wider than {width} pixels")
+            if page.evaluate(UNSTYLED):
+                found.append(f"{path} has a drawing without a style")
             for scheme, width, rules in LOOKS:
                 page.emulate_media(color_scheme=scheme)
                 page.set_viewport_size({"width": width, "height": 900})

@@ -10,6 +10,7 @@ from console.desk import ConsoleDesk, open_console
 from console.shop import HeldShop, chain
 from tercet.console.run_parts import part_of, read_run_at
 from tercet.console.session import TABS
+from tercet.core import events as e
 from tercet.engine.session_reader import load_history
 
 OPERATOR = ("read", "run", "operate")
@@ -92,13 +93,27 @@ async def test_an_operator_pauses_resumes_extends_and_cancels() -> None:
         await olga.send(page, f"{path}/act/pause")
         await desk.until(agent, session, "paused")
         page = await olga.get(path)
-        assert "Pause" not in page.text
+        assert "/act/pause" not in page.text
         extended = await olga.send(page, f"{path}/extend", more_tool_calls="3", note="one more refund")
         assert "extended by 3" in extended.text
         again = await olga.send(page, f"{path}/extend", more_tool_calls="3", note="one more refund")
         assert "extended by 3" in again.text, "a form that is sent twice counts once"
-        wrong = await olga.send(again, f"{path}/extend", more_tool_calls="many")
-        assert (wrong.status_code, "wrong_amount" in wrong.text) == (422, True)
+        for field, amount in (
+            ("tool_calls", "many"),
+            ("tool_calls", "1.5"),
+            ("wall_clock_ms", "0"),
+            ("tokens", "²"),
+        ):
+            wrong = await olga.send(again, f"{path}/extend", **{f"more_{field}": amount})
+            assert (wrong.status_code, "wrong_amount" in wrong.text) == (422, True), field
+        assert "Time at work, in seconds" in again.text
+        await olga.send(again, f"{path}/extend", more_cost_microcents="2.5", more_wall_clock_ms="90")
+        extensions = [
+            each
+            for each in (await load_history(desk.journal, "default", session)).events
+            if isinstance(each, e.BudgetExtended)
+        ]
+        assert extensions[-1].more == {"cost_microcents": 2_500_000, "wall_clock_ms": 90_000}
         await olga.send(again, f"{path}/act/resume")
         await desk.until(agent, session, "in_progress")
         await olga.send(again, f"{path}/act/cancel", note="<i>not needed</i>")

@@ -143,7 +143,10 @@ def _pairs(a: Mapping[str, _T], b: Mapping[str, _T]) -> Iterator[tuple[str, _T |
 def _params(a: StepView | None, b: StepView | None, lines: Lines) -> tuple[OutputChange, ...]:
     if a is None or b is None:
         return ()
-    mine, theirs = (as_object(step.params) or {"parameters": step.params} for step in (a, b))
+    # Where only one was called, its values are not compared with the references of the other.
+    were_called = bool(a.attempts and b.attempts)
+    given = [step.params if were_called else step.planned for step in (a, b)]
+    mine, theirs = (as_object(params) or {"parameters": params} for params in given)
     return compare_outputs(mine, theirs, lines)
 
 

@@ -1,14 +1,17 @@
-"""Typed form fields for the values of a call, made from its JSON Schema, and the values that were entered in them."""
+"""Typed form fields for the values of a call, made from its JSON Schema, and for budgets, and what was entered in them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values import pointer
+from tercet.core.budget import BY_NAME
 from tercet.service.errors import ServiceError
 from tercet.tools.secrets import is_secret
 from tercet.view.html.safe_text import Shown
@@ -159,4 +162,60 @@ def read_result(schema: JsonObject | None, form: Mapping[str, str]) -> Any:
             found[field.label] = (
                 _lines(sent) if field.kind in ("text", "lines") else parse_json(field.label, sent)
             )
+    return found
+
+
+# --- budgets ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmountField:
+    """A field that takes how much is added to a dimension of a budget."""
+
+    name: str
+    label: str
+    unit: str = ""
+    """The unit that is entered, where it is not that of the budget."""
+    factor: int = 1
+    """The number of the budget's units in one that is entered."""
+
+    @property
+    def title(self) -> str:
+        """The label with the unit."""
+        return f"{self.label}{f', in {self.unit}' if self.unit else ''}"
+
+
+_UNITS = {"cost_microcents": ("cents", 1_000_000), "wall_clock_ms": ("seconds", 1_000)}
+_AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
+
+
+def amount_fields(dimensions: Iterable[str]) -> tuple[AmountField, ...]:
+    """Return a field for each dimension of a budget, in units that people think in."""
+    return tuple(
+        AmountField(name=name, label=BY_NAME[name].label, unit=unit, factor=factor)
+        for name in dimensions
+        for unit, factor in [_UNITS.get(name, ("", 1))]
+    )
+
+
+def read_amounts(fields: Iterable[AmountField], form: Mapping[str, str]) -> dict[str, int]:
+    """Return the amounts that were entered, in the units of the budget; raises `ServiceError` for one that is no amount."""
+    found: dict[str, int] = {}
+    for field in fields:
+        given = form.get(f"more_{field.name}", "").strip()
+        if not given:
+            continue
+        amount = Decimal(given) * field.factor if _AMOUNT.fullmatch(given) else Decimal(0)
+        if amount <= 0 or amount != int(amount):
+            raise ServiceError(
+                f"{field.title}: {given[:40]!r} is not {'a' if field.unit else 'a whole'} number above zero",
+                code="wrong_amount",
+                remedy="write digits, such as 20" + (" or 2.5" if field.unit else ""),
+                status=422,
+            )
+        found[field.name] = int(amount)
+    if not found:
+        raise ServiceError(
+            "no amount was entered", code="wrong_amount", remedy="enter at least one amount", status=422
+        )
     return found

@@ -9,7 +9,14 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from tercet.console.fields import make_fields, parse_json, read_changes, read_result, result_values
+from tercet.console.fields import (
+    amount_fields,
+    make_fields,
+    read_amounts,
+    read_changes,
+    read_result,
+    result_values,
+)
 from tercet.console.permissions import Permissions, find_permissions
 from tercet.console.run_parts import read_run_at
 from tercet.console.visit import HOME, Page, Visit
@@ -17,7 +24,7 @@ from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.values.plain import storable
 from tercet.core import events as e
-from tercet.core.budget import BY_NAME, EXTENSIBLE
+from tercet.core.budget import EXTENSIBLE
 from tercet.core.messages import session_of
 from tercet.core.modifications import SETTABLE
 from tercet.core.state import OpenGate, State
@@ -30,6 +37,7 @@ from tercet.view.html.safe_text import Shown
 from tercet.view.vocabulary import REVIEWS, STANDINGS, STEPS, meaning, standing
 
 GATE = f"{HOME}/gates/{{gate_id}}"
+_AMOUNTS = amount_fields(EXTENSIBLE)
 
 
 # --- the page ---
@@ -121,7 +129,7 @@ def _render(visit: Visit, shown: GatePage) -> Response:
         unmet=_unmet(gate) if view.is_open else 0,
         set_fields=_set_fields(gate) if shown.may and shown.may.may("set_values") else (),
         result_fields=make_fields(schema or {}, results, "result:") if results else (),
-        dimensions=[(name, BY_NAME[name].label) for name in EXTENSIBLE],
+        amounts=_AMOUNTS,
         is_trusted=view.trusted_roles is None
         or bool(set(view.trusted_roles) & set(visit.caller.actor.roles)),
     )
@@ -214,9 +222,7 @@ def _result(visit: Visit, shown: GatePage) -> dict[str, Any]:
 
 
 def _extension(visit: Visit, _: GatePage) -> dict[str, Any]:
-    given = {name: visit.form.get(f"more:{name}", "").strip() for name in EXTENSIBLE}
-    more = {name: parse_json(name, text) for name, text in given.items() if text}
-    return {"decision": "extend", "value": more}
+    return {"decision": "extend", "value": read_amounts(_AMOUNTS, visit.form)}
 
 
 def _decision(name: str) -> Callable[[Visit, GatePage], dict[str, Any]]:

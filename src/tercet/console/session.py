@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.responses import Response
 
+from tercet.console.fields import amount_fields, read_amounts
 from tercet.console.run_parts import (
     CALLS,
     EVENTS,
@@ -48,6 +49,7 @@ TABS = {
     "evidence": "Evidence",
     "record": "Record",
 }
+_AMOUNTS = amount_fields(each.name for each in DIMENSIONS if each.limit)
 _MOST_PLANS = 8
 _GATES = 20
 
@@ -193,7 +195,7 @@ def _controls(visit: Visit, state: State, *, is_served: bool) -> dict[str, Any]:
         "resume": may and state.status == "paused",
         "cancel": may,
         "extend": is_served and not state.is_over and is_operator,
-        "dimensions": [(each.name, each.label) for each in DIMENSIONS if each.limit],
+        "amounts": _AMOUNTS,
         "why_not": _why_not(state, is_served=is_served, may=may),
     }
 
@@ -221,23 +223,7 @@ async def steer(visit: Visit) -> Response:
 
 async def extend(visit: Visit) -> Response:
     """Add to the budget of a session; sent twice from one page, the form counts once."""
-    session, more = visit.path["session"], dict[str, int]()
-    for each in DIMENSIONS:
-        given = visit.form.get(f"more_{each.name}", "").strip()
-        if not given:
-            continue
-        if not given.isdecimal() or len(given) > 15:
-            raise ServiceError(
-                f"{each.label or each.name}: {given[:40]!r} is not a whole number above zero",
-                code="wrong_amount",
-                remedy="write digits only",
-                status=422,
-            )
-        more[each.name] = int(given)
-    if not more:
-        raise ServiceError(
-            "no amount was entered", code="wrong_amount", remedy="enter at least one amount", status=422
-        )
+    session, more = visit.path["session"], read_amounts(_AMOUNTS, visit.form)
     seen = f"{visit.form.get('seen', '')}:{visit.form.get('note', '')}"
     key = f"console:{hash_bytes(canonical([session, more, seen]))[7:39]}"
     await visit.call(

@@ -74,6 +74,8 @@ class StepView:
     lane: str
     """The session of the lane that it ran, and what that used; empty for any other step."""
     key: str
+    planned: Any
+    """Its parameters as planned, with references."""
     params: Any
     """The parameters of its last call; as planned if it was never called."""
     result: Any
@@ -213,6 +215,7 @@ def _steps(run: RunData, period: PlanPeriod, plan: Plan, *, is_last: bool) -> It
             is_optional=step.optional,
             lane=f"session {state.lane}, {lane_use(state)}" if state.lane else "",
             key=state.key,
+            planned=step.params,
             params=next((event.params for event in reversed(mine) if isinstance(event, e.Intent)), step.params),
             result=done.value if done and not done.blob else None,
             result_digest=done.blob if done else "",

@@ -100,7 +100,9 @@ def _policy(style: str) -> str:
 
 
 def _capitalized(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
+    """Return a sentence with a capital letter, unless it begins with a name of the code such as `ledger.note`."""
+    word = text.partition(" ")[0].rstrip(".,:;?!")
+    return text if "." in word or "_" in word else f"{text[:1].upper()}{text[1:]}"
 
 
 def _percent(share: float | None) -> float:
