@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cluster.process import end_process, start_process, wait_ready
+from cluster.process import NOT_STARTED, end_process, start_process, wait_ready
 from plugins.postgres import PostgresServer, running_server
 from plugins.temporal import TemporalServer, free_port, running_temporal
 
@@ -55,7 +55,7 @@ class Member:
             while process.poll() is None:  # noqa: ASYNC110 - another process
                 await asyncio.sleep(_WATCH_S)
             if self.is_wanted:
-                machine.ended[self.name] += 1
+                (machine.refused if process.returncode == NOT_STARTED else machine.ended)[self.name] += 1
             end_process(process)
 
     async def kill(self) -> None:

@@ -18,10 +18,13 @@ from pathlib import Path
 from cluster.crew import dispatcher_of, working
 from cluster.orders import AGENT, make_pack
 from tercet.cluster.connection import TemporalSettings, connect
+from tercet.contracts.errors import GatewayError
 from tercet.journal.opening import open_journal
 from tercet.service.server import ServeSettings, listen, open_service, serve_until_stopped
 
 TESTS = Path(__file__).parents[1]
+NOT_STARTED = 75
+"""The exit code of a worker that could not start since Temporal was down."""
 
 
 async def work(temporal: str, journal: str, versions: list[str]) -> None:
@@ -100,6 +103,9 @@ def worker_process(
 if __name__ == "__main__":
     threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
     if sys.argv[1] == "worker":
-        asyncio.run(work(sys.argv[2], sys.argv[3], sys.argv[5:]))
+        try:
+            asyncio.run(work(sys.argv[2], sys.argv[3], sys.argv[5:]))
+        except GatewayError:
+            sys.exit(NOT_STARTED)  # Temporal went away while it started
     else:
         asyncio.run(serve(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:]))

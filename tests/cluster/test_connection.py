@@ -16,10 +16,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from temporalio.client import Client
 
+from cluster.crew import PATIENCE_S, working
+from cluster.orders import make_pack
 from plugins.temporal import TemporalServer
 from tercet.cluster.connection import TemporalSettings, connect
-from tercet.contracts.errors import UsageError
+from tercet.contracts.errors import GatewayError, UsageError
+from tercet.journal.memory import MemoryJournal
 
 pytestmark = pytest.mark.slow
 SERVER_NAME = "temporal.example"
@@ -157,6 +161,16 @@ def test_options_that_do_not_fit_are_refused(options: tuple[str, ...], code: str
     )  # fmt: skip
     assert done.returncode == 2
     assert f'"{code}"' in done.stdout
+
+
+async def test_a_worker_that_temporal_takes_nothing_from_ends_with_an_error(temporal: TemporalServer) -> None:
+    """Its namespace is gone, as after a key was withdrawn: left running, it would look alive and carry nothing."""
+    client = await Client.connect(temporal.address, namespace="gone")
+    with pytest.raises(GatewayError) as ended:
+        async with asyncio.timeout(PATIENCE_S), working(client, MemoryJournal(), make_pack()):
+            await asyncio.Event().wait()
+    assert ended.value.code == "temporal_worker_ended"
+    assert "gone" in ended.value.message
 
 
 def test_without_temporalio_the_extra_is_named(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections import Counter
 
 from tercet.cluster.dispatch import Dispatcher
 from tercet.contracts.errors import TercetError
@@ -25,11 +26,17 @@ SWEEP_MS = 1_000
 SWEEP_TENANT = "_service"
 SWEEP_STREAM = "cluster-sweep"
 _LEASE_MS = 10_000
-_PAGE = 500
+_PAGE, _WIDEST = 500, 16_000
+"""How many sessions of each tenant a look shows: more and more, while there are as many."""
+_BATCH = 32
 _FIRST_MS = 2_000
 """How long a session may wait before the sweep wakes it: its own wake-up is usually on its way."""
 _MOST_MS = 300_000
 _MOST_KNOWN = 100_000
+
+
+def _key(row: SessionRow) -> tuple[str, str]:
+    return row.tenant, row.session_id
 
 
 class Sweep:
@@ -49,6 +56,7 @@ class Sweep:
         self._period_ms = period_ms
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self._lease: Lease | None = None
+        self._limit = _PAGE
         self._known: dict[tuple[str, str], tuple[int, int, int]] = {}
         """Sessions that were found: the change they wait after, when they are woken next, and the time between."""
         self.woken = 0
@@ -71,25 +79,34 @@ class Sweep:
     async def look(self) -> None:
         """Wake what could go on."""
         now = self._clock.monotonic()
-        rows = await self._journal.resumable(now_ms=self._clock.now(), limit=_PAGE)
-        waiting = {(row.tenant, row.session_id): row for row in rows}
-        known = self._known
-        self._known = {key: each for key, each in known.items() if key in waiting}
-        due_now = [row for key, row in waiting.items() if self._is_due(key, row, now)]
-        for delivered in await asyncio.gather(*(self._dispatcher.wake(row) for row in due_now)):
-            self.woken += delivered
+        rows = await self._journal.resumable(now_ms=self._clock.now(), limit=self._limit)
+        is_full = max(Counter(row.tenant for row in rows).values(), default=0) >= self._limit
+        is_widest = self._limit >= _WIDEST
+        if not is_full or is_widest:
+            waiting = {_key(row) for row in rows}
+            self._known = {key: each for key, each in self._known.items() if key in waiting}
+        # Sessions that no worker takes must not hide later ones of their tenant: each look shows more of them.
+        self._limit = _PAGE if not is_full or is_widest else 2 * self._limit
+        due = [row for row in rows if self._is_due(row, now)]
+        for first in range(0, len(due), _BATCH):
+            batch = due[first : first + _BATCH]
+            delivered = await asyncio.gather(*(self._dispatcher.wake(row) for row in batch))
+            for row, is_delivered in zip(batch, delivered, strict=True):
+                if is_delivered:
+                    self.woken += 1
+                    at, _, gap = self._known[_key(row)]
+                    self._known[_key(row)] = (at, now + 2 * gap, min(2 * gap, _MOST_MS))
+            if not any(delivered):
+                return  # Temporal is away: these are tried again at the next look
 
-    def _is_due(self, key: tuple[str, str], row: SessionRow, now: int) -> bool:
+    def _is_due(self, row: SessionRow, now: int) -> bool:
         """Whether to wake a session now: a while after it was first seen, then less and less often."""
-        at, due, gap = self._known.get(key, (-1, 0, 0))
-        if at != row.updated_at:
-            if len(self._known) < _MOST_KNOWN:
-                self._known[key] = (row.updated_at, now + _FIRST_MS, _FIRST_MS)
-            return False
-        if now < due:
-            return False
-        self._known[key] = (at, now + 2 * gap, min(2 * gap, _MOST_MS))
-        return True
+        at, due, _ = self._known.get(_key(row), (-1, 0, 0))
+        if at == row.updated_at:
+            return now >= due
+        if len(self._known) < _MOST_KNOWN:
+            self._known[_key(row)] = (row.updated_at, now + _FIRST_MS, _FIRST_MS)
+        return False
 
     async def _is_elected(self) -> bool:
         """Whether this process sweeps: it holds the lease, or has got it."""

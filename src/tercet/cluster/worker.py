@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any, cast
 
 from temporalio import activity
 from temporalio.client import Client
@@ -18,7 +19,7 @@ from tercet.cluster.connection import queue_of
 from tercet.cluster.dispatch import HEARTBEAT_MS, Dispatcher
 from tercet.cluster.sweep import SWEEP_MS, Sweep
 from tercet.cluster.workflow import ADVANCE, WORKFLOW_QUEUE, Outcome, SessionTask, SessionWorkflow
-from tercet.contracts.errors import TercetError
+from tercet.contracts.errors import GatewayError, TercetError
 from tercet.contracts.loop import Phase
 from tercet.core.state import State
 from tercet.engine.rows import row_of
@@ -184,10 +185,11 @@ async def running_worker(
     async with AsyncExitStack() as stack:
         for _, hub in hubs.values():
             stack.push_async_callback(hub.close)
-        tasks = [asyncio.create_task(worker.run()) for worker in workers]
         sweeping = asyncio.create_task(sweep.run()) if settings.sweep_ms is not None else None
+        tasks = [asyncio.create_task(worker.run()) for worker in workers]
         try:
-            yield sweep
+            async with _ended_by(tasks if sweeping is None else [*tasks, sweeping]):
+                yield sweep
         finally:
             if sweeping is not None:
                 sweeping.cancel()
@@ -201,3 +203,30 @@ async def running_worker(
                 await asyncio.sleep(0.05)
             await asyncio.gather(*stopping)
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _ended_by(tasks: Sequence[asyncio.Task[Any]]) -> AsyncGenerator[None]:
+    """End the block with a `GatewayError` when one of the tasks ends before it: the process would look alive, and do nothing."""
+    owner, ended = cast("asyncio.Task[Any]", asyncio.current_task()), list[asyncio.Task[Any]]()
+
+    def end(task: asyncio.Task[Any]) -> None:
+        ended.append(task)
+        owner.cancel()
+
+    for task in tasks:
+        task.add_done_callback(end)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not ended or owner.uncancel():
+            raise
+        error = None if ended[0].cancelled() else ended[0].exception()
+        raise GatewayError(
+            f"this worker takes no more sessions: {error or 'it was cancelled'}",
+            code="temporal_worker_ended",
+            remedy="check the namespace and TEMPORAL_API_KEY, and that Temporal runs; then start the worker again",
+        ) from error
+    finally:
+        for task in tasks:
+            task.remove_done_callback(end)
