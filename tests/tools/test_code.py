@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tercet.packs.pack import Pack
-from tercet.tools.code import name_code
+from tercet.tools.code import hash_file, name_code
 from tercet.tools.tool import Tool
 
 SHOP = """
@@ -89,3 +90,22 @@ def test_a_tool_made_of_a_callable_object_has_a_name() -> None:
 
     made = Tool(name="pay.it", mode="network", call=Pay())  # pyright: ignore[reportArgumentType]
     assert name_code(made.call).startswith("source:")
+
+
+def test_a_folder_in_the_place_of_a_file_is_closed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused without leaving a descriptor open."""
+    opened: list[int] = []
+    real = os.open
+
+    def watch(path: str, flags: int) -> int:
+        opened.append(real(path, flags))
+        return opened[-1]
+
+    monkeypatch.setattr(os, "open", watch)
+    with pytest.raises(IsADirectoryError):
+        hash_file(tmp_path, follow_links=True)
+    (descriptor,) = opened
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)

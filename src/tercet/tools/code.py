@@ -106,7 +106,8 @@ def hash_file(path: Path, *, follow_links: bool) -> str:
     """Return the hash of a regular file; raise `OSError` for anything else, such as a pipe, without waiting for it."""
     # Opening a pipe without O_NONBLOCK waits until another process writes to it.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
-    with os.fdopen(os.open(path, flags), "rb") as file:
+    # With an opener, a folder is closed again before it is refused; `os.fdopen` would leave it open.
+    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
