@@ -6,7 +6,10 @@ from pathlib import Path
 
 from console.desk import Browser, ConsoleDesk, open_console
 from service.desk import REFUNDS, refunds
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.gate import Gate
 from tercet.packs.pack import Pack
+from tercet.tools import Tool
 
 
 def answer_path(gate: str) -> str:
@@ -185,3 +188,31 @@ async def test_an_escalated_run_waits_for_the_role_that_its_gate_names() -> None
             page = (await (await desk.person(actor, roles=roles)).get("/console")).text
             assert page.index(f"Waiting for {where}") < page.index("How should this run continue?"), actor
             assert ("It takes the role editor" in page) == (where == "others")
+
+
+def _long_pack() -> Pack:
+    tool = Tool.model_validate(
+        {"name": "post.send", "mode": "network", "call": lambda **_: {}, "gates": ["LEAD"], "authority": [],
+         "no_compensation": "mail cannot be called back", "reversibility": "irreversible",
+         "parameters": {"type": "object", "additionalProperties": True}}
+    )  # fmt: skip
+    return Pack.model_validate(
+        {"name": "post", "version": "1.0.0", "safety_mode": "network", "tools": [tool],
+         "decisions": [DecisionSpec(id="send")], "gates": [Gate(name="LEAD", roles=("lead",))]}
+    )  # fmt: skip
+
+
+async def test_values_are_shown_whole_however_long_they_are() -> None:
+    text, more = (f"{'a word ' * 1_500}{name}{' and another' * 1_500}" for name in ("MIDDLE", "DEEPER"))
+    params = {"text": text, "list": [*("x" * 99 for _ in range(200)), more, *("y" * 99 for _ in range(200))]}
+    async with open_console(None, _long_pack()) as desk:
+        plan = {"intent": "send", "steps": [{"id": "a", "tool": "post.send", "params": params}]}
+        found = await desk.rpc(
+            await desk.key("agt"), "invokeAgent", request={"intent": "send", "input": {}}, plan=plan
+        )
+        gate = found["gates"][0]
+        browser = await desk.person("lead", roles=("lead",))
+        page = await browser.get(f"/console/gates/{gate}")
+        asked = await browser.send(page, answer_path(gate), answer="approve")
+        for shown in (page, asked):
+            assert all(name in shown.text.partition("<aside")[0] for name in ("MIDDLE", "DEEPER"))

@@ -38,7 +38,7 @@ class InboxItem:
     at: int
     expires: int
     why: str
-    """The reason of a gate that is not about a call."""
+    """What is asked and why, where it is not whether a call may be made."""
     approved: int
     needed: int
     """How many approvals it has, and how many it takes."""
@@ -62,11 +62,18 @@ def _item(state: State, gate: OpenGate, permissions: Permissions) -> InboxItem:
         nature=", ".join(filter(None, (str(shown.get("mode") or ""), reversibility_of(shown)))),
         at=gate.at,
         expires=gate.expires,
-        why="" if shown.get("tool") else reason_text(gate),
+        why=_why(gate),
         approved=sum(min(need.quorum, len(gate.approvers(name))) for name, need in gate.needs.items()),
         needed=sum(need.quorum for need in gate.needs.values()),
         permissions=permissions,
     )
+
+
+def _why(gate: OpenGate) -> str:
+    if gate.kind == "approval":
+        return ""
+    asked = f"{question_text(gate)} " if gate.shown.get("tool") else ""
+    return f"{asked}{reason_text(gate)}"
 
 
 async def show_inbox(visit: Visit) -> Response:

@@ -99,7 +99,8 @@ async def show_session(visit: Visit) -> Response:
         link=link,
         here=link(),
         controls=_controls(visit, state, is_served=hub.serves(row)) if run.is_newest else None,
-        gates=[] if state.is_over else list(state.gates.values())[:20],
+        gates=[] if state.is_over else list(state.gates.values()),
+        most_gates=_GATES,
         lane=dict(state.start.lane),
         **values,
     )

@@ -112,11 +112,15 @@ async def _answer(visit: Visit, page: Page) -> Response:
 
 
 def _refusal(visit: Visit, error: Exception) -> Response:
-    told = understand(error)
-    return visit.render("refusal.html.j2", status=told.status, title="Refused", error=told)
+    refused = understand(error)
+    if refused.code == "not_found":
+        refused.remedy = "look in the inbox or among the sessions for what there is"
+    return visit.render("refusal.html.j2", status=refused.status, title="Refused", error=refused)
 
 
 async def _nothing_here(visit: Visit) -> Response:
+    if (path := visit.request.url.path) == f"{HOME}/":
+        return visit.redirect(path.rstrip("/"))
     return visit.render("missing.html.j2", status=404, title="Not found")
 
 

@@ -43,6 +43,8 @@ NAV = (
     ("stops", f"{HOME}/stops", "Stops"),
 )
 """The links at the head of every page: the section, its path and its text."""
+WHOLE = 10_000_000
+"""The number of characters of a value up to which a gate shows all of it: who approves a call has to see what it is given."""
 HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -100,7 +102,7 @@ class Console:
         """The templates."""
         made = make_environment(self.safe, PackageLoader("tercet.console"))
         made.filters.update(FILTERS)
-        shared: dict[str, Any] = {"nav": NAV, "home": HOME, "static_url": static_url}
+        shared: dict[str, Any] = {"nav": NAV, "home": HOME, "static_url": static_url, "whole": WHOLE}
         made.globals.update(shared)
         return made
 
@@ -277,6 +279,7 @@ class Visit:
             "csrf": self.csrf if caller else "",
             "now": self.now,
             "here": self.request.url.path,
+            "is_change": self.request.method == "POST",
             "active_stops": self._stops,
             "section": "",
         }

@@ -29,7 +29,7 @@
   const refresh = async () => {
     const response = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "manual", cache: "no-store" });
     if (response.type === "opaqueredirect") { location.reload(); return; } // the login has ended
-    if (!response.ok) return;
+    if (!response.ok) throw new Error(response.statusText);
     const date = Date.parse(response.headers.get("date") || "");
     if (date) skew = Math.round((Date.now() - date) / 1000) * 1000;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
@@ -59,7 +59,8 @@
   let wait = EVERY_MS;
   const follow = async () => {
     if (!document.hidden && live().length) {
-      try { await refresh(); wait = EVERY_MS; } catch { wait = Math.min(wait * 2, 30000); }
+      const offline = document.getElementById("offline");
+      try { await refresh(); wait = EVERY_MS; offline.hidden = true; } catch { wait = Math.min(wait * 2, 30000); offline.hidden = false; }
     }
     setTimeout(follow, wait);
   };

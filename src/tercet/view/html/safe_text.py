@@ -62,11 +62,11 @@ class SafeText:
         """Return a value as JSON on one line."""
         return self.text(_json(value, indent=None), limit)
 
-    def member(self, name: str, value: Any, is_block: bool = False) -> Shown:  # noqa: FBT001, FBT002 - called by templates
+    def member(self, name: str, value: Any, is_block: bool = False, limit: int = 0) -> Shown:  # noqa: FBT001, FBT002 - called by templates
         """Return the value of a named member on one line or as a block; one whose name says that it is secret is redacted."""
         if is_secret(name, value):
             return Shown(REDACTED)
-        return self.value(value) if is_block else self.inline(value, 4_000)
+        return self.value(value, limit or BLOCK) if is_block else self.inline(value, limit or 4_000)
 
     def lines(self, name: str, value: Any) -> list[str]:
         """Return the value of a named member line by line, whole, to be compared with another one.
