@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from console.desk import Browser, ConsoleDesk, open_console
 from service.desk import REFUNDS, refunds
@@ -190,9 +191,13 @@ async def test_an_escalated_run_waits_for_the_role_that_its_gate_names() -> None
             assert ("It takes the role editor" in page) == (where == "others")
 
 
+def _send(**_: Any) -> dict[str, str]:
+    return {}
+
+
 def _long_pack() -> Pack:
     tool = Tool.model_validate(
-        {"name": "post.send", "mode": "network", "call": lambda **_: {}, "gates": ["LEAD"], "authority": [],
+        {"name": "post.send", "mode": "network", "call": _send, "gates": ["LEAD"], "authority": [],
          "no_compensation": "mail cannot be called back", "reversibility": "irreversible",
          "parameters": {"type": "object", "additionalProperties": True}}
     )  # fmt: skip
