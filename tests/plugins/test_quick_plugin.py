@@ -101,8 +101,14 @@ def test_a_full_run_starts_with_the_slow_tests(pytester: pytest.Pytester) -> Non
     ]  # fmt: skip
 
 
-def test_there_is_one_worker_more_than_there_are_cores(pytester: pytest.Pytester) -> None:
+def test_all_tests_get_more_workers_than_there_are_cores(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`-n auto` starts the number of workers that this plugin asks for, and not that of pytest-xdist."""
-    result = run(pytester, "-n", "auto", "tests/test_top.py")
-    workers = (os.cpu_count() or 1) + 1
-    result.stdout.fnmatch_lines([f"created: {workers}/{workers} workers"])
+    config, cores = request.config, os.cpu_count() or 1
+    monkeypatch.delenv("PYTEST_XDIST_AUTO_NUM_WORKERS", raising=False)
+    assert config.hook.pytest_xdist_auto_num_workers(config=config) == cores + 2
+    monkeypatch.setattr(config.option, "quick", True)
+    assert config.hook.pytest_xdist_auto_num_workers(config=config) == cores
+    monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "17")
+    assert config.hook.pytest_xdist_auto_num_workers(config=config) == 17
