@@ -67,6 +67,23 @@ asyncio.run(main())
 """
 
 
+OPEN_WHERE_NO_FILE_GROWS = """
+import asyncio, resource, sys
+from tercet.contracts.errors import TercetError
+from tercet.journal.opening import open_journal
+
+async def main():
+    try:
+        async with open_journal(sys.argv[1]) as journal:
+            await journal.sessions("acme")
+    except TercetError as error:
+        print(error.code, error)
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, resource.RLIM_INFINITY))
+asyncio.run(main())
+"""
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A place for a journal."""
@@ -107,6 +124,16 @@ def test_a_full_disk_refuses_the_unit_whole(path: Path) -> None:
             assert (await verify_chain(journal, TENANT, "ses_1")).seq == 4
 
     asyncio.run(run())
+
+
+def test_a_journal_on_a_full_disk_says_when_it_is_opened_that_there_is_no_room(path: Path) -> None:
+    """SQLite reports an error of the disk there, since the index of its log does not fit; the remedy is room, not rights."""
+    asyncio.run(make_journal(path))
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN_WHERE_NO_FILE_GROWS, at(path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("journal_full "), done.stdout
+    assert "make room" in done.stdout
 
 
 @pytest.mark.usefixtures("small_disk")

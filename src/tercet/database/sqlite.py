@@ -404,11 +404,13 @@ def translate(error: sqlite3.Error | UnicodeDecodeError, kind: StoreKind, place:
     code, reason = primary_code(error), str(error)
     if code in _BUSY:
         return kind.busy(place, reason)
-    if code == sqlite3.SQLITE_FULL:
+    extended = getattr(error, "sqlite_errorcode", 0)
+    # A file in WAL mode cannot even be opened where the index of its log does not fit.
+    if code == sqlite3.SQLITE_FULL or extended == sqlite3.SQLITE_IOERR_SHMSIZE:
         return kind.full(place, reason)
     if code in _CORRUPT or reason.startswith("no such "):  # a table or a column that every store has
         return kind.corrupt(place, reason)
-    if getattr(error, "sqlite_errorcode", 0) in _TAKEN:
+    if extended in _TAKEN:
         # Everything was checked under the lock: the row in the way belongs to nothing.
         return kind.corrupt(place, f"it holds a row that no stream knows of ({reason})")
     if code in _UNWRITABLE:
