@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tercet.contracts import plan_formats
 from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.plan_formats import MAX_BYTES, MAX_PROBLEMS, PlanFormat, load_plan
@@ -326,3 +327,17 @@ def test_words_are_for_people_who_write_json() -> None:
     (long,) = problems({"steps": ["x" * 10_000]})
     assert long.message.startswith("it should be an object (here: 'xxx")
     assert len(long.message) < 120
+
+
+def test_only_problems_that_are_reported_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document of a megabyte with nothing but wrong fields costs no more words than one with a hundred."""
+    explained: list[str] = []
+    explain = plan_formats.explained
+
+    def count(detail: Any, location: list[str | int]) -> Problem:
+        explained.append(detail["type"])
+        return explain(detail, location)
+
+    monkeypatch.setattr(plan_formats, "explained", count)
+    assert len(problems({f"x{number}": 1 for number in range(1_000)})) == MAX_PROBLEMS
+    assert len(explained) == MAX_PROBLEMS

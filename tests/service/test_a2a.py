@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,6 +35,8 @@ from a2a.utils.errors import (
 from google.protobuf.json_format import MessageToDict
 
 from service.desk import HOST, REFUND, Desk, open_desk, refunds
+from service.streams import Stream
+from tercet.executor.clock import SystemClock
 from tercet.service.a2a import EXACT, whole_numbers
 
 
@@ -90,6 +95,26 @@ async def test_a_stream_ends_where_input_is_needed(shop: Path) -> None:
         last = events[-1]
         status = last.status_update.status if last.HasField("status_update") else last.task.status
         assert status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+
+
+async def test_a_stream_ends_with_its_key(shop: Path) -> None:
+    """A task's stream whose key was revoked meanwhile does not say how the task ended."""
+    async with open_desk() as desk, asyncio.timeout(60):
+        agent, reader = desk.running.local_key, await desk.key("ann", scopes=("read",))
+        await desk.rpc(agent, "emergencyStop", kind="tenant")
+        stopped = await desk.rpc(agent, "invokeAgent", request=REFUND)
+        session = stopped["session"]["session_id"]
+        assert stopped["session"]["status"] == "paused"
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": session}}
+        sent: dict[str, Any] = {"body": json.dumps(asked).encode(), "a2a-version": "1.0"}
+        streams = [Stream(desk, key, "/a2a", **sent) for key in (agent, reader)]
+        for each in streams:
+            await each.has_begun.wait()
+        await desk.running.keys.revoke(reader.split("_")[1], by="test", now=SystemClock().now())
+        await desk.rpc(agent, "cancelSession", session_id=session)
+        mine, revoked = [re.findall(r"TASK_STATE_\w+", "".join(await each.end())) for each in streams]
+        assert mine == ["TASK_STATE_WORKING", "TASK_STATE_CANCELED"]
+        assert revoked == ["TASK_STATE_WORKING"]
 
 
 async def test_a_message_that_is_sent_again_starts_one_run(shop: Path) -> None:

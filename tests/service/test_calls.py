@@ -8,15 +8,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.desk import REFUND, Desk, open_desk
+from service.desk import HOST, REFUND, Desk, open_desk
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
 from tercet.core.state import State
-from tercet.engine.streams.api_keys import SCOPES, NewKey
+from tercet.engine.streams.api_keys import SCOPES, ApiKeys, NewKey
 from tercet.engine.streams.audit import read_audit
 from tercet.executor.clock import SystemClock
 from tercet.journal.memory import MemoryJournal
@@ -312,6 +313,8 @@ async def test_every_response_has_the_headers() -> None:
         ({"origin": "null"}, 403, "wrong_origin"),
         ({"host": "localhost:8700", "origin": "http://localhost:8700"}, 200, None),
         ({"host": "[::1]:8700"}, 200, None),
+        ({"host": "LocalHost"}, 200, None),
+        ({"host": "localhost:80:80"}, 421, "wrong_host"),
     ],
 )
 async def test_only_this_machine_is_answered_on_loopback(
@@ -322,6 +325,38 @@ async def test_only_this_machine_is_answered_on_loopback(
         response = await desk.client.get("/healthz", headers=headers)
         assert response.status_code == status
         assert response.json().get("error", {}).get("code") == code
+
+
+@pytest.mark.parametrize("name", ["host", "origin", "authorization", "tercet-act-as"])
+async def test_a_header_that_says_who_asks_is_sent_once(name: str) -> None:
+    """A proxy might have looked at the other one; nothing is done, and the connection ends."""
+    values = {"host": "127.0.0.1:8700", "origin": HOST}
+    async with open_desk(is_dev=True) as desk:
+        values["authorization"] = f"Bearer {desk.running.local_key}"
+        sent = [*values.items(), (name, values.get(name, "olga")), (name, "another")]
+        request = httpx2.Request("POST", f"{HOST}/rpc", headers=sent, json={})
+        response = await desk.client.send(request)
+        assert (response.status_code, response.json()["error"]["code"]) == (400, "malformed_request")
+        assert response.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    ("host", "called"),
+    [
+        ("::1", "[::1]:8700"),
+        ("127.0.0.2", "127.0.0.2:8700"),
+        ("2001:db8::1", "[2001:DB8::1]"),
+        ("desk", "Desk:80"),
+    ],
+)
+async def test_a_service_answers_to_the_address_that_it_listens_on(host: str, called: str) -> None:
+    """Also an IPv6 address, which the header writes in brackets, and a name in capitals; others are refused."""
+    journal = MemoryJournal()
+    await ApiKeys(journal).create(NewKey(tenant="default", actor="ann", by="test"), SystemClock().now())
+    async with open_desk(journal, host=host) as desk:
+        for name, status in ((called, 200), ("[2001:db8::2]", 421)):
+            response = await desk.client.get("/healthz", headers={"host": name})
+            assert response.status_code == status
 
 
 def test_an_open_address_needs_credentials() -> None:

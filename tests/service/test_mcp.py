@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -79,3 +80,10 @@ async def test_mcp_demands_a_credential() -> None:
             assert (refused.status_code, refused.json()["error"]["code"]) == (401, "unauthenticated")
             assert refused.headers["www-authenticate"] == "Bearer"
             assert "content-security-policy" in refused.headers
+
+
+async def test_no_stream_is_held_open_that_would_say_nothing() -> None:
+    """Requests are answered one by one, so there is nothing to GET."""
+    async with open_desk() as desk, asyncio.timeout(60):
+        headers = {"authorization": f"Bearer {await desk.key('agt')}", "accept": "text/event-stream"}
+        assert (await desk.client.get("/mcp", headers=headers)).status_code == 405

@@ -4,46 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
 from itertools import product
-from typing import Any, cast
 
 import httpx2
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.errors import Unsatisfiable
-from schemathesis import GenerationMode
 
 from service.desk import HOST, REFUND, Desk, open_desk
+from service.drawn import draw_requests
 from tercet.contracts.shape import as_list
 from tercet.service.boundary import HEADERS, Limits
 
 pytestmark = pytest.mark.slow
-_CHECKED = settings(
-    max_examples=25, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-)  # fmt: skip
-
-
-def draw_requests(document: dict[str, Any]) -> list[Any]:
-    """Return requests that fit the document, and requests that do not, for each of its operations."""
-    schema = cast("Any", schemathesis.openapi.from_dict(document))
-    cases: list[Any] = []
-    for found in schema.get_all_operations():
-        operation = found.ok()
-        for mode in GenerationMode:
-            strategy = operation.as_strategy(generation_mode=mode)
-
-            @_CHECKED
-            @given(case=strategy)
-            def keep(case: Any) -> None:
-                cases.append(case)
-
-            with suppress(Unsatisfiable):  # a path without parameters has no wrong ones
-                keep()
-    return cases
 
 
 def check(response: httpx2.Response, sent: object) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from service.desk import REFUND, Desk, open_desk
+from service.streams import Stream
 from tercet.contracts.values.canonical import canonical, hash_bytes
 from tercet.engine.leases import LeaseClient
 from tercet.engine.session_reader import load_state
@@ -132,15 +133,8 @@ async def test_a_stream_ends_with_its_key(tmp_path: Path, request: pytest.Fixtur
         session, gate = found["session"]["session_id"], found["gates"][0]
         expires = SystemClock().now() + 1_000 if how == "expired" else None
         reader = await desks[0].key("ann", scopes=("read",), expires=expires)
-        path, seen = f"/v1/sessions/{session}/progress", asyncio.Event()
-        lines: list[str] = []
-
-        async def follow() -> None:
-            sent = {"authorization": f"Bearer {reader}"}
-            await desks[0].running.app(_scope(path, sent), _receive(), _collect(lines, seen))
-
-        following = asyncio.ensure_future(follow())
-        await seen.wait()
+        following = Stream(desks[0], reader, f"/v1/sessions/{session}/progress")
+        await following.has_begun.wait()
         if how == "revoked":
             await desks[1].running.keys.revoke(reader.split("_")[1], by="test", now=SystemClock().now())
         else:
@@ -148,36 +142,5 @@ async def test_a_stream_ends_with_its_key(tmp_path: Path, request: pytest.Fixtur
         assert (await desks[1].rpc(reader, "getSession", session_id=session))["code"] == "unauthenticated"
         lead = await desks[1].key("user_finance_lead", roles=("finance_lead",))
         await desks[1].rpc(lead, "approveGate", gate_id=gate)
-        await asyncio.wait_for(following, 60)
+        lines = await following.end()
     assert len([line for line in lines if line.startswith("event: progress")]) == 1
-
-
-def _scope(path: str, headers: dict[str, str]) -> dict[str, Any]:
-    sent = {"host": "127.0.0.1:8700", **headers}
-    return {
-        "type": "http", "http_version": "1.1", "method": "GET", "scheme": "http", "path": path, "raw_path": path.encode(),
-        "query_string": b"", "root_path": "", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8700),
-        "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
-    }  # fmt: skip
-
-
-def _receive() -> Any:
-    is_sent = False
-
-    async def receive() -> dict[str, Any]:
-        nonlocal is_sent
-        if is_sent:
-            await asyncio.Event().wait()  # the client stays connected
-        is_sent = True
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    return receive
-
-
-def _collect(lines: list[str], seen: asyncio.Event) -> Any:
-    async def send(message: dict[str, Any]) -> None:
-        if body := message.get("body", b""):
-            lines.extend(body.decode().splitlines())
-            seen.set()
-
-    return send

@@ -140,6 +140,18 @@ async def test_what_is_not_http_gets_a_typed_answer_with_the_headers(sent: bytes
     assert set(HEADERS) <= sent_headers
 
 
+async def test_a_request_with_two_lengths_is_refused_and_ends_its_connection() -> None:
+    """What a proxy takes for a body is not read as the next request."""
+    next_one = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+    lengths = b"transfer-encoding: chunked\r\ncontent-length: %d\r\n\r\n" % (5 + len(next_one))
+    async with serving() as (_, port):
+        answer = await answer_to(
+            port, b"POST /rpc HTTP/1.1\r\nhost: 127.0.0.1\r\n" + lengths + b"0\r\n\r\n" + next_one
+        )
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
 async def test_a_progress_stream_that_nobody_reads_does_not_hold_up_the_service(shop: Path) -> None:
     """A stream with a silent reader is one stream; the service stops all the same."""
     async with serving() as (desk, port):

@@ -251,7 +251,8 @@ class _Loader:
         try:
             plan = Plan.model_validate(document)
         except ValidationError as error:
-            self.problems += [self._from_pydantic(detail) for detail in error.errors(include_url=False)]
+            found = error.errors(include_url=False)[:MAX_PROBLEMS]
+            self.problems += [self._from_pydantic(detail) for detail in found]
             self.problems += self._beyond_types(document)
         except PlanError as error:
             self.problems += [self._respelt(problem) for problem in error.problems]

@@ -51,6 +51,7 @@ from starlette.routing import BaseRoute, Route, request_response
 
 from tercet import __version__
 from tercet.contracts.shape import as_list, as_object
+from tercet.service.app import is_still_valid, until_closing
 from tercet.service.boundary import Authenticated, Identify, Limits
 from tercet.service.calls import call
 from tercet.service.errors import PARSE_ERROR, ServiceError, shape
@@ -102,6 +103,7 @@ class _Context(ServerCallContextBuilder):
         return ServerCallContext(
             state={
                 "caller": request.state.caller,
+                "request": request,
                 "url": str(request.base_url),
                 "headers": dict(request.headers),
             }
@@ -244,8 +246,11 @@ class A2aHandler(RequestHandler):
         if task.status.state != TaskState.TASK_STATE_WORKING:
             return
         runtime = await self._service.hub.of_session(_caller(context).tenant, task.id)
-        async for envelope in runtime.watch(task.id):
-            if envelope.awaiting_gate:
+        request: Request = context.state["request"]
+        async for envelope in until_closing(runtime.watch(task.id), request.app.state.http.is_closing):
+            if not await is_still_valid(request):
+                return
+            if envelope is not None and envelope.awaiting_gate:
                 break
         task = await self._task(task.id, context)
         yield TaskStatusUpdateEvent(

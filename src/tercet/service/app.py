@@ -120,7 +120,7 @@ async def identify(request: Request) -> Caller:
     return caller.acting_as(name) if name else caller
 
 
-async def _is_still_valid(request: Request) -> bool:
+async def is_still_valid(request: Request) -> bool:
     """Return whether the credential of a request that is still being answered counts: it may have ended meanwhile."""
     http: Http = request.app.state.http
     try:
@@ -315,8 +315,8 @@ def _add_progress(app: FastAPI, http: Http) -> None:
         seen = request.headers.get("last-event-id", "")
 
         async def events() -> AsyncIterator[bytes]:
-            async for envelope in _until(runtime.watch(session_id), http.is_closing):
-                if not await _is_still_valid(request):
+            async for envelope in until_closing(runtime.watch(session_id), http.is_closing):
+                if not await is_still_valid(request):
                     return
                 if envelope is None:
                     yield b": still here\n\n"
@@ -347,7 +347,7 @@ class _CountedStream(StreamingResponse):
 KEEP_ALIVE_S = 15.0
 
 
-async def _until(source: AsyncIterator[Any], is_closing: asyncio.Event) -> AsyncIterator[Any]:
+async def until_closing(source: AsyncIterator[Any], is_closing: asyncio.Event) -> AsyncIterator[Any]:
     """Yield what a source yields, and None after a while without anything, until it ends or the service stops."""
     closing = asyncio.ensure_future(is_closing.wait())
     following: asyncio.Future[Any] | None = None

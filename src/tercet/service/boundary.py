@@ -208,7 +208,7 @@ class Boundary:
             raise ServiceError(
                 "too many requests at once", code="overloaded", remedy="try again soon", status=503
             )
-        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = _single_headers(scope)
         host = headers.get(b"host", "")
         if self._hosts is not None and _name(host) not in self._hosts:
             raise ServiceError(
@@ -227,9 +227,31 @@ class Boundary:
             )
 
 
+_SINGLE = frozenset({b"host", b"origin", b"authorization", b"tercet-act-as"})
+"""The headers that say who asks whom: a proxy might look at the first of two, where the service looks at the last."""
+
+
+def _single_headers(scope: Scope) -> dict[bytes, str]:
+    """Return the headers of a request; raises `ServiceError` for a request that two readers could read differently."""
+    headers: dict[bytes, str] = {}
+    for raw, value in scope["headers"]:
+        name = raw.lower()
+        if name in _SINGLE and name in headers:
+            raise _ambiguous(f"the header {name.decode()} was sent twice")
+        headers[name] = value.decode("latin-1")
+    if b"transfer-encoding" in headers and b"content-length" in headers:
+        raise _ambiguous("the request gives its length in two ways")
+    return headers
+
+
+def _ambiguous(message: str) -> ServiceError:
+    return ServiceError(message, code="malformed_request", remedy="send each header once", status=400)
+
+
 def _name(host: str) -> str:
-    """Return a Host header without its port."""
-    return host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() and host.count(":") != 0 else host
+    """Return a Host header in lower case and without its port."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).lower()
 
 
 async def respond(send: Send, error: ServiceError) -> None:
@@ -238,5 +260,7 @@ async def respond(send: Send, error: ServiceError) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if error.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
+    if error.status == 400:
+        headers.append((b"connection", b"close"))  # where the next request begins is in doubt
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -15,6 +15,7 @@ from tercet.core.state import OpenGate
 from tercet.engine.checks.journal import DamagedSession
 from tercet.engine.lists import open_gates
 from tercet.journal.protocol import CheckpointKind, Journal, SessionFilter
+from tercet.service.params import Place, Searched
 
 MOST = 200
 """How many events, checkpoints or rows one call returns."""
@@ -56,16 +57,16 @@ class ReadJournal(Authored):
     ]
     name: str = Field(default="", max_length=512)
     """A session, or a stream about one; for `blob` a digest, for `ids` and `similar` a prefix."""
-    after: int = Field(default=0, ge=0)
+    after: Place = 0
     """The position before the first; for `rows`, how many are left out."""
     behind: str = Field(default="", max_length=512)
     """For `blobs` a digest, for `rows` a session: the last of the page before."""
     kind: CheckpointKind = "point"
     status: SessionStatus | None = None
-    intents: tuple[str, ...] | None = Field(default=None, max_length=200)
-    owner: str | None = Field(default=None, max_length=512)
-    text: str | None = Field(default=None, max_length=512)
-    oldest: tuple[int, str] | None = None
+    intents: tuple[Searched, ...] | None = Field(default=None, max_length=200)
+    owner: Searched | None = Field(default=None, max_length=512)
+    text: Searched | None = Field(default=None, max_length=512)
+    oldest: tuple[Place, Searched] | None = None
     limit: int = Field(default=MOST, ge=0, le=MOST)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -17,6 +17,10 @@ from tercet.engine.streams.stops import StopKind
 
 MOST_WAIT_MS = 30_000
 """How long a call may wait for a run."""
+Searched: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+"""A text that is looked for: no database finds, and PostgreSQL refuses, one with NUL."""
+Place: TypeAlias = Annotated[int, Field(ge=0, le=2**53)]
+"""A position or a time, as JSON and every database can hold it."""
 
 
 class Params(Authored):
@@ -57,11 +61,11 @@ class ListSessions(Page):
     """Which sessions to list."""
 
     status: SessionStatus | None = None
-    intent: str | None = Field(default=None, min_length=1, max_length=512)
-    owner: str | None = Field(default=None, min_length=1, max_length=512)
+    intent: Searched | None = Field(default=None, min_length=1, max_length=512)
+    owner: Searched | None = Field(default=None, min_length=1, max_length=512)
     risk: RiskTier | None = None
     """The risk tier of the intent, by the packs that are served."""
-    text: str | None = Field(default=None, min_length=1, max_length=200)
+    text: Searched | None = Field(default=None, min_length=1, max_length=200)
     """What the id, intent, owner or pack contains. A page of a search, or of several filters, looks at some thousand
     sessions: it can hold fewer than `limit`, or none, and still have a `next_cursor`."""
 
@@ -151,7 +155,7 @@ class Nothing(Params):
 class ListAudit(Params):
     """A page of the audit log, oldest first."""
 
-    after: int = Field(default=0, ge=0)
+    after: Place = 0
     limit: int = Field(default=100, ge=1, le=1000)
 
 

@@ -170,7 +170,7 @@ async def open_service(
             limits=settings.limits,
             hosts=_hosts(settings),
             notifier=notifier,
-            routes=(Route("/mcp", mcp), *a2a_routes(service, identify, settings.limits)),
+            routes=(Route("/mcp", mcp, methods=["POST"]), *a2a_routes(service, identify, settings.limits)),
         )
         if site is not None:
             http = replace(http, routes=(*http.routes, *site.routes(http)), home=site.home)
@@ -230,14 +230,20 @@ async def running_notifier(
         await working
 
 
+def url_host(host: str) -> str:
+    """Return a host as addresses and the header Host write it: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
 def _hosts(settings: ServeSettings) -> frozenset[str] | None:
     """Return the names under which the service may be called; None where it is not known which ones it has."""
+    allowed = {url_host(each).lower() for each in (settings.host, *settings.allow_hosts)}
     if is_loopback(settings.host):
-        return LOOPBACK_NAMES | {*settings.allow_hosts}
+        return LOOPBACK_NAMES | allowed
     is_any = settings.host in ("0.0.0.0", "::", "")  # noqa: S104 - compared, and not bound
     if is_any and not settings.allow_hosts:
         return None
-    return frozenset({settings.host, *settings.allow_hosts})
+    return frozenset(allowed)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -285,7 +285,7 @@ class _Serving:
             ) as running,
         ):
             bound = server.listen(settings.host, settings.port)
-            url = f"http://{settings.host}:{bound.getsockname()[1]}"
+            url = f"http://{server.url_host(settings.host)}:{bound.getsockname()[1]}"
             link = f"{url}{await site.login_path(running.local_key)}" if running.local_key else ""
             await server.serve_until_stopped(running, bound, lambda: ready(url, running.local_key, link))
 
@@ -379,6 +379,9 @@ def _folders(loaded: list[Pack], packs: list[Path]) -> dict[str, str]:
 
 def _run(main: Coroutine[Any, Any, None]) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("a2a").setLevel(
+        logging.CRITICAL
+    )  # it logs what callers send, whole and with a traceback
     run_until_complete(asyncio.new_event_loop(), main)
 
 
