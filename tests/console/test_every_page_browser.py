@@ -13,6 +13,7 @@ from playwright.sync_api import Browser
 from console.browser import Served, Watched, chromium, log_in, needs_chromium, served
 from console.example_runs import OPERATOR, PACKS, MovableClock, fill_desk
 from console.hostile import HOSTILE, fill_hostile, hostile_pack
+from tercet.console import session
 from tercet.console.session import TABS
 from tercet.runtime import RuntimeOptions
 
@@ -40,6 +41,7 @@ def test_no_page_has_a_serious_violation_or_is_wider_than_its_window(
     browser: Browser, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERCET_SUPPLIERS_DB", str(shop / "suppliers.db"))
+    monkeypatch.setattr(session, "EVENTS", 5)  # so that a short run has several pages of events
     clock = MovableClock()
     with served(*PACKS, options=RuntimeOptions(clock=clock)) as desk:
         runs = desk.run(fill_desk(desk.desk, clock, days=0))

@@ -130,8 +130,12 @@ async def test_the_metrics_page_names_its_window_and_escapes_intents(shop: Path)
         page = (await reader.get("/console/metrics?days=30&most=100")).text
         assert "newest 1 session of the last 30 days" in page
         assert "support.refund" in page
+        by_tier = {tier: (await reader.get(f"/console/metrics?risk={tier}")).text for tier in ("high", "low")}
+        assert "newest 1 session" in by_tier["high"]
+        assert "No such run began" in by_tier["low"]
+        assert '<option value="high">' in by_tier["low"], "the others can be chosen from any of them"
         empty = (await reader.get('/console/metrics?days=x&intent="><script>alert(1)</script>')).text
-        assert "No run began in this time" in empty
+        assert "No such run began in this time" in empty
         assert "<script>alert" not in empty
         other = await desk.person("eve", tenant="other", scopes=("read",))
         assert "support.refund" not in (await other.get("/console/metrics")).text

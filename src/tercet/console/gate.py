@@ -261,6 +261,8 @@ async def answer_gate(visit: Visit) -> Response:
     back = f"{HOME}/gates/{visit.path['gate_id']}"
     try:
         shown = await find_gate(visit)
+        if _is_repeated(visit, shown, action):
+            return visit.redirect(back)
         if action.method != "withdrawApproval":
             _demand_open(shown)
         is_confirmed = visit.form.get("confirmed") == "yes"
@@ -277,6 +279,15 @@ async def answer_gate(visit: Visit) -> Response:
             raise
         return visit.render("refusal.html.j2", status=error.status, title="Refused", error=error, back=back)
     return visit.redirect(back)
+
+
+_ANSWERED = {"approveGate": "approved", "denyGate": "denied"}
+
+
+def _is_repeated(visit: Visit, shown: GatePage, action: Action) -> bool:
+    """Return whether the person has closed the gate with this answer, such as by a form that was sent twice."""
+    word, me = _ANSWERED.get(action.method, ""), visit.caller.actor.id
+    return not shown.view.is_open and any(each.word == word and each.who == me for each in shown.view.answers)
 
 
 def _demand_open(shown: GatePage) -> None:

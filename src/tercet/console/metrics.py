@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from starlette.responses import Response
@@ -102,23 +102,25 @@ async def show_metrics(visit: Visit) -> Response:
     visit.caller.demand("read")
     days = _choice(visit.query.get("days", ""), DAYS, 7)
     most = _choice(visit.query.get("most", ""), MOST, 300)
-    intent = visit.query.get("intent", "")[:512]
+    intent, risk = (visit.query.get(name, "")[:512] for name in ("intent", "risk"))
     hub = visit.console.http.service.hub
     after = visit.now - days * _DAY_MS
     window = await read_window(
-        hub.journal, visit.caller.tenant, visit.console.tallies, after=after, most=most, intent=intent
+        hub.journal, visit.caller.tenant, visit.console.tallies, after=after, most=most
     )
+    shown = [each for each in window.sessions if intent in ("", each.intent) and risk in ("", each.tier)]
     groups: dict[tuple[str, str], list[Counted]] = {}
-    for each in window.sessions:
+    for each in shown:
         groups.setdefault((each.intent, each.tier), []).append(each)
     return visit.render(
         "metrics.html.j2",
         title="Metrics",
         section="metrics",
         window=window,
-        total=figures_for(window.sessions),
-        escalations=_escalations(figures_for(window.sessions)),
-        charts=draw_charts(window.sessions, after, visit.now, days),
+        sessions=shown,
+        total=(total := figures_for(shown)),
+        escalations=_escalations(total),
+        charts=draw_charts(shown, after, visit.now, days),
         groups=[(intent, tier, figures_for(found)) for (intent, tier), found in sorted(groups.items())],
         percent=percent,
         span=_span,
@@ -129,8 +131,15 @@ async def show_metrics(visit: Visit) -> Response:
         most=most,
         all_most=MOST,
         intent=intent,
-        intents=sorted({each.intent for each in window.sessions} | ({intent} if intent else set())),
+        intents=_names((each.intent for each in window.sessions), intent),
+        risk=risk,
+        risks=_names((each.tier for each in window.sessions), risk),
     )
+
+
+def _names(found: Iterable[str], chosen: str) -> list[str]:
+    """Return the names to choose from, with the one that was chosen."""
+    return sorted({*found, chosen} - {""})
 
 
 def _choice(given: str, allowed: Sequence[int], usual: int) -> int:

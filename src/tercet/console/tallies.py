@@ -73,9 +73,7 @@ async def _count(journal: Journal, tenant: str, row: SessionRow) -> Counted:
     )
 
 
-async def read_window(
-    journal: Journal, tenant: str, cache: TallyCache, *, after: int, most: int, intent: str = ""
-) -> Window:
+async def read_window(journal: Journal, tenant: str, cache: TallyCache, *, after: int, most: int) -> Window:
     """Return the counts of the newest sessions that began after a time: at most so many are looked at."""
     found: list[Counted] = []
     looked, damaged, before = 0, 0, None
@@ -86,8 +84,6 @@ async def read_window(
             looked += 1
             if row.started_at < after:
                 return Window(sessions=tuple(found), damaged=damaged, is_cut=False)
-            if intent and row.intent != intent:
-                continue
             try:
                 found.append(await cache.count(journal, tenant, row))
             except Exception:  # noqa: BLE001 - damaged events can fail in any way, and are counted as damaged

@@ -68,5 +68,8 @@
       if (follows && document.activeElement !== number) range.value = number.value = String(last);
     }).observe(told, { attributes: true, childList: true });
   };
-  document.addEventListener("DOMContentLoaded", start);
+  document.addEventListener("DOMContentLoaded", () => {
+    document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+    start();
+  });
 })();
