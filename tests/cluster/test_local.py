@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,10 @@ def folder(tmp_path: Path) -> Generator[Path]:
     left = Local(place)
     left.load()
     left.stop()
+    with suppress(FileNotFoundError):
+        shutil.rmtree(
+            (place / "postgres-folder").read_text(encoding="utf-8")
+        )  # may be outside of the test's folder
 
 
 def state_of(folder: Path) -> dict[str, Any]:

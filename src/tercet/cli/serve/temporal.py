@@ -128,7 +128,8 @@ def drain(
             print_json(asdict(left), is_line=True)
             return
         counts = ", ".join(f"{count} {status}" for status, count in left.by_status.items())
-        Screen().say(f"{left.total} sessions left on {left.pack}" + (f": {counts}" if counts else ""))
+        sessions = "1 session" if left.total == 1 else f"{left.total} sessions"
+        Screen().say(f"{sessions} left on {left.pack}" + (f": {counts}" if counts else ""))
         for name in () if wait else left.sessions:
             Screen().say(f"  {name}")
 
