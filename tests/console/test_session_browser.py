@@ -34,6 +34,11 @@ def test_the_page_follows_a_run_and_shows_any_state_of_it() -> None:
         page.on("pageerror", lambda error: said.append(str(error)))
         log_in(page, desk.login_link("olga", f"/console/sessions/{session}", scopes=OPERATOR))
         expect(page.locator(".stamp")).to_contain_text("in progress")
+        page.route("**/console/sessions/*", lambda route: route.abort())
+        expect(page.locator("#offline")).to_be_visible(timeout=20_000)
+        page.unroute_all()
+        expect(page.locator("#offline")).to_be_hidden(timeout=20_000)
+        said.clear()  # browsers write a line about each request that fails
         last = int(page.locator("#at-range").get_attribute("max") or 0)
         desk.run(_let_go(held, 2))
         expect(page.locator(".stamp")).to_contain_text("completed", timeout=20_000)
