@@ -27,7 +27,7 @@ async def test_a_stop_is_confirmed_shown_on_every_page_and_lifted(shop: Path) ->
         tool = "adp_payments.issue_refund"
         asked = await olga.get(f"/console/stops/confirm?kind=tool&name={tool}")
         assert tool in asked.text
-        assert "1 session that wait at gates" in asked.text
+        assert "1 session that waits at a gate is paused once it is answered" in asked.text
         assert (await desk.rpc(await desk.key("olga"), "listStops"))["stops"] == []
         page = await olga.send(asked, "/console/stops", note="<b>wrong amounts</b>")
         assert page.url.path == "/console/stops"
@@ -42,6 +42,18 @@ async def test_a_stop_is_confirmed_shown_on_every_page_and_lifted(shop: Path) ->
         lifted = await olga.send(page, "/console/stops/lift", note="checked")
         assert "Nothing is stopped" in lifted.text
         assert "Emergency stop:" not in (await reader.get("/console")).text
+
+
+async def test_the_widest_stop_is_named_first(shop: Path) -> None:
+    async with open_console() as desk:
+        key = await desk.key("olga", scopes=OPERATOR)
+        tools = ("adp_orders.lookup", "adp_policy.eval", "adp_payments.issue_refund")
+        for kind, name in (*(("tool", tool) for tool in tools), ("tenant", "default")):
+            await desk.rpc(key, "emergencyStop", kind=kind, name=name, note="all wrong")
+        page = (await (await desk.person("olga", scopes=OPERATOR)).get("/console/stops")).text
+        banner = page.partition("Emergency stop:")[2].partition("</p>")[0]
+        assert banner.index("tenant <b>default") < banner.index("tool <b>adp_orders.lookup")
+        assert "and 1 more. Nothing that they name is called" in banner
 
 
 async def test_an_agents_key_may_not_stop_anything(shop: Path) -> None:

@@ -45,6 +45,7 @@ NAV = (
 """The links at the head of every page: the section, its path and its text."""
 WHOLE = 10_000_000
 """The number of characters of a value up to which a gate shows all of it: who approves a call has to see what it is given."""
+_WIDEST = ("tenant", "pack", "tool")
 HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -91,11 +92,11 @@ class Console:
     tallies: TallyCache = field(default_factory=TallyCache)
 
     async def active_stops(self, tenant: str) -> tuple[Stop, ...]:
-        """Return the emergency stops that every page of a tenant shows; they are read again once there are new ones."""
+        """Return the emergency stops that every page of a tenant shows, the widest first; they are read again once there are new ones."""
         journal = self.http.service.hub.journal
         known = self.stops.setdefault(tenant, EmergencyStops(journal, tenant, pack=""))
         await known.refresh(await journal.change_count(tenant))
-        return known.active()
+        return tuple(sorted(known.active(), key=lambda stop: (_WIDEST.index(stop.kind), stop.name)))
 
     @cached_property
     def environment(self) -> Environment:
