@@ -131,6 +131,26 @@ def test_a_scenario_that_cannot_be_meant_is_refused(tercet: Tercet, till: Path, 
     assert (done.code, [problem["code"] for problem in done.json["error"]["problems"]]) == (2, [code])
 
 
+def test_check_finds_what_is_wrong_in_scenarios(tercet: Tercet, till: Path) -> None:
+    """`tercet check` names the line of a misspelt actor or gate and what was meant, and a file that is not TOML."""
+    write(till, paying('actor = "anne"\nanswers = [{ gate = "BOS", by = "bea" }]', "{}"))
+    (till / "scenarios" / "two.toml").write_text("[[scenario", encoding="utf-8")
+    done = tercet("check", till, "--json")
+    found = {(each["code"], each["file"], each["row"]): each["remedy"] for each in done.json["problems"]}
+    assert done.code == 2
+    assert found["unknown_actor", "scenarios/one.toml", 5] == "did you mean ann?"
+    assert found["unknown_gate", "scenarios/one.toml", 6] == "did you mean BOSS?"
+    assert any(file == "scenarios/two.toml" for _, file, _ in found)
+
+
+def test_an_answer_that_is_refused_for_another_reason_shows_the_code(tercet: Tercet, till: Path) -> None:
+    """The code can be copied from the message into the scenario."""
+    answers = 'answers = [{ gate = "BOSS", by = "ann", refused = "twice" }]'
+    write(till, paying(answers, "{}"))
+    (mismatch,) = tercet("test", till, "--json").json["scenarios"][0]["mismatches"]
+    assert mismatch["actual"].startswith("refused with role_missing: ")
+
+
 def test_a_tool_that_only_reads_can_be_real(tercet: Tercet, till: Path) -> None:
     """With `real`, the function of the pack is called."""
     plan = '{ steps = [{ id = "a", tool = "till.count", params = { drawer = "x" } }], outputs = { n = { "$from" = "a#" } } }'

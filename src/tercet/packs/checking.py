@@ -20,6 +20,7 @@ from tercet.packs.checks.unused import SENTENCE_CHECKS, UNUSED_CHECKS
 from tercet.packs.loading import read_folder
 from tercet.packs.pack import Pack
 from tercet.packs.parts import Parts
+from tercet.packs.scenarios import read_all
 from tercet.packs.surfaces import TUNING_CHECKS
 
 CHECKS: tuple[Check, ...] = (
@@ -49,9 +50,15 @@ def check(pack: Pack) -> tuple[Problem, ...]:
 
 
 def check_folder(path: str | os.PathLike[str]) -> tuple[Problem, ...]:
-    """Return every problem of a pack folder: those that keep it from loading, and those in the rest."""
+    """Return every problem of a pack folder: those that keep it from loading, those in the rest, and those of its scenarios.
+
+    Scenarios are held against the pack's parts only where all of these could be read.
+    """
     loaded = read_folder(path)
-    return _ordered([*loaded.problems, *(_found(loaded.parts) if loaded.is_pack else ())])
+    problems = [*loaded.problems, *(_found(loaded.parts) if loaded.is_pack else ())]
+    if not any(problem.severity == "error" for problem in loaded.problems):
+        problems += read_all(path, loaded.parts)[1]
+    return _ordered(problems)
 
 
 def _found(parts: Parts) -> list[Problem]:

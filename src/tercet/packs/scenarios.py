@@ -13,9 +13,11 @@ from tercet.contracts.packs.scenario import Scenario
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.problem import Problem
-from tercet.packs.declarations import read_scenarios
+from tercet.packs.checks import did_you_mean
+from tercet.packs.declarations import ACTORS, read_scenarios
 from tercet.packs.folder import Draft
 from tercet.packs.pack import Pack
+from tercet.packs.parts import Parts
 
 FOLDER = "scenarios"
 QUESTIONS = ("escalation", "reconcile", "rollback")
@@ -34,19 +36,7 @@ class LoadedScenario:
 
 def load_scenarios(path: str | os.PathLike[str], pack: Pack) -> tuple[LoadedScenario, ...]:
     """Return the scenarios of a pack's folder, by file and place; raise `PackError` with every problem in them."""
-    draft = Draft(Path(path))
-    files = draft.list_files(FOLDER, ".toml")
-    found = [(file, scenario) for file in files for scenario in read_scenarios(draft, file)]
-    problems = [*draft.problems]
-    loaded: list[LoadedScenario] = []
-    for file, scenario in found:
-        wrong = [*_problems(file, scenario, pack)]
-        try:
-            plan = _read_plan(draft.folder, scenario)
-            loaded.append(LoadedScenario(file=file, scenario=scenario, plan=plan))
-        except UsageError as error:
-            wrong.append(_problem(file, scenario, "plan", "scenario_plan", error.message, error.remedy or ""))
-        problems += wrong
+    loaded, problems = read_all(path, pack.parts)
     if problems:
         raise PackError(problems)
     if not loaded:
@@ -55,7 +45,26 @@ def load_scenarios(path: str | os.PathLike[str], pack: Pack) -> tuple[LoadedScen
             code="no_scenarios",
             remedy=f"write one: a file {FOLDER}/first.toml with [[scenario]]",
         )
-    return tuple(loaded)
+    return loaded
+
+
+def read_all(path: str | os.PathLike[str], parts: Parts) -> tuple[tuple[LoadedScenario, ...], list[Problem]]:
+    """Return the scenarios of a pack's folder, by file and place, with every problem in them."""
+    draft = Draft(Path(path))
+    problems: list[Problem] = []
+    loaded: list[LoadedScenario] = []
+    for file in draft.list_files(FOLDER, ".toml"):
+        for scenario in read_scenarios(draft, file):
+            wrong = [*_problems(scenario, parts)]
+            try:
+                plan = _read_plan(draft.folder, scenario)
+                loaded.append(LoadedScenario(file=file, scenario=scenario, plan=plan))
+            except UsageError as error:
+                wrong.append(_problem(scenario, "plan", "scenario_plan", error.message, error.remedy or ""))
+            for each in wrong:
+                spot = draft.spots.get(each.place) or draft.spots[f"scenario {scenario.name}"]
+                problems.append(each.model_copy(update={"file": file, "row": spot.row}))
+    return tuple(loaded), [*draft.problems, *problems]
 
 
 def _read_plan(folder: Path, scenario: Scenario) -> Plan | None:
@@ -68,37 +77,30 @@ def _read_plan(folder: Path, scenario: Scenario) -> Plan | None:
     return load_plan(data)
 
 
-def _problems(file: str, scenario: Scenario, pack: Pack) -> Iterator[Problem]:
-    tools = {tool.name: tool for tool in pack.tools}
-    actors = {actor.id for actor in pack.actors}
-    for name in {*(result.tool for result in scenario.results), *scenario.real} - set(tools):
-        yield _problem(
-            file,
-            scenario,
-            "results",
-            "unknown_tool",
-            f"the pack has no tool {name}",
-            "name a tool of the pack",
-        )
+def _problems(scenario: Scenario, parts: Parts) -> Iterator[Problem]:
+    actors = {actor.id for actor in parts.actors}
+    for name in sorted({*(result.tool for result in scenario.results), *scenario.real} - set(parts.tool)):
+        remedy = did_you_mean(name, parts.tool) or "name a tool of the pack"
+        yield _problem(scenario, "results", "unknown_tool", f"the pack has no tool {name}", remedy)
     for name in scenario.real:
-        if name in tools and tools[name].mode not in _HARMLESS:
-            message = f"{name} is {tools[name].mode.value}: a scenario does not really call it"
-            yield _problem(file, scenario, "real", "scenario_real", message, "say in results what it returns")
-    known = {gate.name for gate in pack.gates} | set(QUESTIONS)
-    for name in sorted(
-        {*(answer.gate for answer in scenario.answers), *(scenario.expect.gates or ())} - known
-    ):
-        remedy = f"name a gate of the pack, or one of {', '.join(QUESTIONS)}"
-        yield _problem(file, scenario, "answers", "unknown_gate", f"the pack has no gate {name}", remedy)
-    for name in sorted({answer.by for answer in scenario.answers} - actors) if actors else ():
-        remedy = "name one of actors.toml"
-        yield _problem(file, scenario, "answers", "unknown_actor", f"the pack has no actor {name}", remedy)
+        if name in parts.tool and (mode := parts.tool[name].mode) not in _HARMLESS:
+            message = f"{name} is {mode.value}: a scenario does not really call it"
+            yield _problem(scenario, "real", "scenario_real", message, "say in results what it returns")
+    gates = {*parts.gate, *QUESTIONS}
+    for name in sorted({*(answer.gate for answer in scenario.answers), *(scenario.expect.gates or ())} - gates):
+        remedy = did_you_mean(name, gates) or f"name a gate of the pack, or one of {', '.join(QUESTIONS)}"
+        yield _problem(scenario, "answers", "unknown_gate", f"the pack has no gate {name}", remedy)
+    named = {("answers", answer.by) for answer in scenario.answers}
+    if "actor" in scenario.model_fields_set:
+        named.add(("actor", scenario.actor))
+    for key, name in sorted(named) if actors else ():
+        if name not in actors:
+            remedy = did_you_mean(name, actors) or f"name one of {ACTORS.file}: {', '.join(sorted(actors)[:12])}"
+            yield _problem(scenario, key, "unknown_actor", f"the pack has no actor {name}", remedy)
     if sum(map(bool, (scenario.plan, scenario.planner, scenario.script))) > 1:
         message = "plan, planner and script all say where the plan comes from"
-        yield _problem(file, scenario, "plan", "scenario_plan", message, "keep one of them")
+        yield _problem(scenario, "plan", "scenario_plan", message, "keep one of them")
 
 
-def _problem(file: str, scenario: Scenario, key: str, code: str, message: str, remedy: str) -> Problem:
-    return Problem(
-        code=code, message=message, remedy=remedy, file=file, place=f"scenario {scenario.name}, {key}"
-    )
+def _problem(scenario: Scenario, key: str, code: str, message: str, remedy: str) -> Problem:
+    return Problem(code=code, message=message, remedy=remedy, place=f"scenario {scenario.name}, {key}")

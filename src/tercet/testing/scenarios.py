@@ -165,9 +165,8 @@ class _Play:
             if result.tool == tool and _fits(result, params) and not self._is_spent(number, result):
                 self.used[number] += 1
                 return _answer_of(result)
-        self.mismatches.append(
-            Mismatch(field="results", expected=f"a result for {tool}", actual=dict(params))
-        )
+        expected = f"a result for {tool} with these parameters"
+        self.mismatches.append(Mismatch(field="results", expected=expected, actual=dict(params)))
         raise NotDone(f"the scenario has no result for {tool}", code="no_result", is_retriable=False)
 
     def _is_spent(self, number: int, result: ToolResult) -> bool:
@@ -209,7 +208,8 @@ class _Play:
             if error.code != answer.refused:
                 said = f"{answer.by}: {answer.answer} at {answer.gate}"
                 expected = f"{said}, refused with {answer.refused}" if answer.refused else said
-                self.mismatches.append(Mismatch(field="answers", expected=expected, actual=str(error)))
+                actual = f"refused with {error.code}: {error}"
+                self.mismatches.append(Mismatch(field="answers", expected=expected, actual=actual))
             return False
         if answer.refused:
             expected = f"{answer.by} is refused with {answer.refused}"
