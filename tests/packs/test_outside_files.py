@@ -178,6 +178,18 @@ def test_what_is_wrong_with_a_command_is_said(
     assert (problems[code].severity, problems[code].file) == (severity, "commands.toml")
 
 
+def test_a_service_on_this_machine_has_to_be_listed_as_private(write_pack: WritePack) -> None:
+    """An address that every call would refuse is found before anyone approves such a call."""
+    near = HTTP.replace("https://api.example.test/v1", "http://127.0.0.1:8931").replace(
+        "api.example.test:443", "127.0.0.1:8931"
+    )
+    assert found(write_pack({**FILES, "http.toml": near}))["private_address"].remedy.endswith(
+        'private = ["127.0.0.1:8931"]'
+    )
+    listed = near.replace("egress =", 'private = ["127.0.0.1:8931"]\negress =')
+    assert "private_address" not in found(write_pack({**FILES, "http.toml": listed}))
+
+
 def test_a_missing_variable_is_only_a_warning(write_pack: WritePack, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine on which a pack is checked need not be the one on which it runs."""
     folder = write_pack(FILES)

@@ -11,6 +11,7 @@ import pytest
 from tercet.contracts.decision import DecisionSpec, Threshold
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate, Notify
+from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.relations import Relation
@@ -492,3 +493,21 @@ def test_a_defect_in_a_folder_has_its_file_and_row(write_pack: WritePack) -> Non
         ("tools.py", 4, "timeout_short"),
     ]
     assert [(problem.file, problem.row, problem.code) for problem in check(Pack.load(folder))] == problems
+
+
+def test_a_relation_to_a_misspelt_field_of_the_request_is_found() -> None:
+    """Every run would be refused, since no request has the field that the relation reads."""
+    plan = Plan.model_validate(
+        {
+            "intent": "d",
+            "steps": [{"id": "s", "tool": "a.pay", "params": {"account": {"$from": "request#/account"}}}],
+        }
+    )
+    for field, expected in (
+        ("acount", {"did you mean account?"}),
+        ("account", set[str]()),
+        ("other", set[str]()),
+    ):
+        relation = Relation(tool="a.pay", param="account", equals=f"request.{field}")
+        made = build(decisions=[DecisionSpec(id="d", bind=(relation,))], templates=[plan])
+        assert {each.remedy for each in check(made) if each.code == "request_field_unknown"} == expected

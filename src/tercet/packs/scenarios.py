@@ -87,7 +87,9 @@ def _problems(scenario: Scenario, parts: Parts) -> Iterator[Problem]:
             message = f"{name} is {mode.value}: a scenario does not really call it"
             yield _problem(scenario, "real", "scenario_real", message, "say in results what it returns")
     gates = {*parts.gate, *QUESTIONS}
-    for name in sorted({*(answer.gate for answer in scenario.answers), *(scenario.expect.gates or ())} - gates):
+    for name in sorted(
+        {*(answer.gate for answer in scenario.answers), *(scenario.expect.gates or ())} - gates
+    ):
         remedy = did_you_mean(name, gates) or f"name a gate of the pack, or one of {', '.join(QUESTIONS)}"
         yield _problem(scenario, "answers", "unknown_gate", f"the pack has no gate {name}", remedy)
     named = {("answers", answer.by) for answer in scenario.answers}
@@ -95,7 +97,9 @@ def _problems(scenario: Scenario, parts: Parts) -> Iterator[Problem]:
         named.add(("actor", scenario.actor))
     for key, name in sorted(named) if actors else ():
         if name not in actors:
-            remedy = did_you_mean(name, actors) or f"name one of {ACTORS.file}: {', '.join(sorted(actors)[:12])}"
+            remedy = (
+                did_you_mean(name, actors) or f"name one of {ACTORS.file}: {', '.join(sorted(actors)[:12])}"
+            )
             yield _problem(scenario, key, "unknown_actor", f"the pack has no actor {name}", remedy)
     if sum(map(bool, (scenario.plan, scenario.planner, scenario.script))) > 1:
         message = "plan, planner and script all say where the plan comes from"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tercet.contracts.decision import DecisionSpec
@@ -12,6 +13,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.packs.checks import (
     Check,
     Problems,
+    did_you_mean,
     fields_of,
     missing_field,
     offers,
@@ -44,7 +46,7 @@ def _obstacle(parts: Parts, gate: Gate) -> tuple[str, str] | None:
         return f"{who} the role {roles}", "give the role to an actor in actors.toml"
     if len(holders) < gate.quorum:
         return (
-            f"it needs {gate.quorum} approvers, and only {', '.join(holders)} can be one",
+            f"it needs {gate.quorum} approvers, and only {' and '.join(holders)} can approve",
             f"give the role {roles} to more actors, or lower the quorum",
         )
     return None
@@ -171,10 +173,20 @@ def authority_is_related(parts: Parts) -> Problems:
             yield parts.problem(
                 "authority_unrelated",
                 f"decision {decision.id}, bind",
-                f"{carries[0]} takes authority from evidence or results, and nothing says that they belong to the request",
-                'declare a relation: [[decision.bind]] evidence = "…" field = "…" equals = "request.…"',
+                f"{' and '.join(carries)} may take authority from evidence or results, and nothing says that these belong "
+                "to the request",
+                f"declare a relation under [[decision.bind]]: {_example(parts, carries[0])}",
                 severity="warning",
             )
+
+
+def _example(parts: Parts, tool: str) -> str:
+    """Return a relation as the pack could write it: about its evidence, or about a parameter of a tool."""
+    classes = sorted({fact.classification for fact in parts.evidence if fact.trust is Trust.TRUSTED})
+    if classes:
+        return f'evidence = "{classes[0]}" field = "…" equals = "request.…"'
+    named = (*parts.tool[tool].authority_parameters, "…")[0]
+    return f'tool = "{tool}" param = "{named}" equals = "request.…"'
 
 
 def relations_name_known_things(parts: Parts) -> Problems:
@@ -198,9 +210,31 @@ def relations_name_known_things(parts: Parts) -> Problems:
                     "relation_unknown",
                     where,
                     f"nothing in the pack has or requires evidence of the class {name}",
-                    f"name request or one of {', '.join(sorted(classes)) or 'no classes'}",
+                    did_you_mean(name, {REQUEST, *classes})
+                    or f"name one of {', '.join((REQUEST, *sorted(classes)))}",
                     severity="warning",
                 )
+
+
+def relations_read_fields_of_the_request(parts: Parts) -> Problems:
+    """A relation does not read a field of the request that is spelt otherwise where templates read it."""
+    read = {str(name) for plan in parts.templates for name in _REQUEST_FIELD.findall(plan.model_dump_json())}
+    for decision in parts.decisions:
+        for relation in decision.bind:
+            path = relation.target
+            if path is None or path.owner != REQUEST or path.place[0] in read:
+                continue
+            if (remedy := did_you_mean(path.place[0], read)) is not None:
+                yield parts.problem(
+                    "request_field_unknown",
+                    f"decision {decision.id}, bind",
+                    f"no template reads {relation.equals}",
+                    remedy,
+                    severity="warning",
+                )
+
+
+_REQUEST_FIELD = re.compile(r"\brequest(?:#/|\.)(\w+)")
 
 
 def unbound_values_can_be_asked_about(parts: Parts) -> Problems:
@@ -273,6 +307,7 @@ def _has_other_sources(parts: Parts, tools: list[ToolSpec]) -> bool:
 AUTHORITY_CHECKS: tuple[Check, ...] = (
     authority_is_related,
     relations_name_known_things,
+    relations_read_fields_of_the_request,
     unbound_values_can_be_asked_about,
     kinds_name_known_fields,
 )

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import quote
@@ -25,7 +26,7 @@ from tercet.tools.http.exchange import (
     read_retry_after,
     read_value,
 )
-from tercet.tools.http.service import Operation, Service, World
+from tercet.tools.http.service import Operation, Service, World, as_address, why_refused
 from tercet.tools.openapi.document import Described, Document, OpenApiError
 from tercet.tools.openapi.operations import Interface, Placed, read_interface
 from tercet.tools.secrets import Redaction, read_secret
@@ -277,6 +278,14 @@ def demand_egress(service: Service) -> None:
             code="egress_missing",
             remedy=f'list it: egress = ["{service.target}"]',
         )
+    address = as_address(service.target.host)
+    why = None if address is None else why_refused(address)
+    if why is not None and service.target not in service.private_endpoints:
+        raise OpenApiError(
+            f"{service.target} will not be called: it is {why}",
+            code="private_address",
+            remedy=f'list it if it is meant: private = ["{service.target}"]',
+        )
 
 
 def read_operation(table: Mapping[str, Any]) -> Operation:
@@ -291,11 +300,13 @@ def find_operation(document: Document, name: str) -> Described:
     found = [each for each in known if name in (each.id, f"{each.method.upper()} {each.path}")]
     if len(found) == 1:
         return found[0]
+    near = get_close_matches(name, [each.id for each in known], n=1)
+    listed = f"there are {', '.join(each.id for each in known[:20]) or 'none'}"
     raise OpenApiError(
-        f"{len(found) or 'none'} of the operations is {name!r}",
+        f"{len(found)} operations are called {name!r}" if found else f"no operation is called {name!r}",
         code="operation_unknown",
         place="/paths",
-        remedy=f"there are {', '.join(each.id for each in known[:20]) or 'none'}",
+        remedy=f"did you mean {near[0]}?" if near and not found else listed,
     )
 
 
