@@ -44,8 +44,9 @@ async def test_a_stop_is_confirmed_shown_on_every_page_and_lifted(shop: Path) ->
         assert "Emergency stop:" not in (await reader.get("/console")).text
 
 
-async def test_the_widest_stop_is_named_first(shop: Path) -> None:
+async def test_the_widest_stop_is_named_first_and_a_gate_says_that_its_call_is_stopped(shop: Path) -> None:
     async with open_console() as desk:
+        gate = await desk.waiting_gate()
         key = await desk.key("olga", scopes=OPERATOR)
         tools = ("adp_orders.lookup", "adp_policy.eval", "adp_payments.issue_refund")
         for kind, name in (*(("tool", tool) for tool in tools), ("tenant", "default")):
@@ -54,6 +55,14 @@ async def test_the_widest_stop_is_named_first(shop: Path) -> None:
         banner = page.partition("Emergency stop:")[2].partition("</p>")[0]
         assert banner.index("tenant <b>default") < banner.index("tool <b>adp_orders.lookup")
         assert "and 1 more. Nothing that they name is called" in banner
+        lead = await desk.person("user_finance_lead", roles=("finance_lead",))
+        said = "An emergency stop of tenant default is active: the run pauses"
+        assert said in (await lead.get(f"/console/gates/{gate}")).text
+        await desk.rpc(key, "liftStop", kind="tenant", name="default", note="checked")
+        said = "An emergency stop of tool adp_payments.issue_refund is active"
+        assert said in (await lead.get(f"/console/gates/{gate}")).text
+        await desk.rpc(key, "liftStop", kind="tool", name=tools[-1], note="checked")
+        assert "An emergency stop of" not in (await lead.get(f"/console/gates/{gate}")).text
 
 
 async def test_an_agents_key_may_not_stop_anything(shop: Path) -> None:

@@ -30,8 +30,10 @@ from tercet.core.modifications import SETTABLE
 from tercet.core.state import OpenGate, State
 from tercet.engine.personal.sealing import reveal, reveal_struct
 from tercet.engine.streams.recent_calls import recent_calls
+from tercet.engine.streams.stops import Stop
 from tercet.runtime import Runtime
 from tercet.service.errors import ServiceError, not_found
+from tercet.service.hub import pack_name
 from tercet.view.gate import GateView, gate_view, opened_gate
 from tercet.view.html.safe_text import Shown
 from tercet.view.vocabulary import REVIEWS, STANDINGS, STEPS, meaning, standing
@@ -127,6 +129,7 @@ def _render(visit: Visit, shown: GatePage) -> Response:
         me=visit.caller.actor.id,
         needs_confirmation=_is_grave(view),
         unmet=_unmet(gate) if view.is_open else 0,
+        stop=_stop(visit, shown),
         set_fields=_set_fields(gate) if shown.may and shown.may.may("set_values") else (),
         result_fields=make_fields(schema or {}, results, "result:") if results else (),
         amounts=_AMOUNTS,
@@ -140,6 +143,13 @@ def _unmet(gate: OpenGate) -> int:
     return sum(
         need.quorum - len(gate.approvers(name)) for name, need in gate.needs.items() if name in gate.unmet
     )
+
+
+def _stop(visit: Visit, shown: GatePage) -> Stop | None:
+    """Return the emergency stop that keeps a call of the gate from being made; None if there is none."""
+    names = {("tool", call.tool) for call in shown.view.calls}
+    names |= {("pack", pack_name(shown.state.start.pack)), ("tenant", visit.caller.tenant)}
+    return next((stop for stop in visit.stops if (stop.kind, stop.name) in names), None)
 
 
 def _is_grave(view: GateView) -> bool:

@@ -224,6 +224,11 @@ class Visit:
         return self._login
 
     @property
+    def stops(self) -> tuple[Stop, ...]:
+        """The active emergency stops of the tenant, the widest first."""
+        return self._stops
+
+    @property
     def csrf(self) -> str:
         """The token that forms of this login carry."""
         return csrf_token(self.cookie("tercet_console"))
