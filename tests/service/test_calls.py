@@ -322,7 +322,7 @@ async def test_only_this_machine_is_answered_on_loopback(
 ) -> None:
     """A page of another origin, or a name that someone pointed at this machine, is refused."""
     async with open_desk() as desk:
-        response = await desk.client.get("/healthz", headers=headers)
+        response = await desk.client.get("/", headers=headers)
         assert response.status_code == status
         assert response.json().get("error", {}).get("code") == code
 
@@ -355,8 +355,10 @@ async def test_a_service_answers_to_the_address_that_it_listens_on(host: str, ca
     await ApiKeys(journal).create(NewKey(tenant="default", actor="ann", by="test"), SystemClock().now())
     async with open_desk(journal, host=host) as desk:
         for name, status in ((called, 200), ("[2001:db8::2]", 421)):
-            response = await desk.client.get("/healthz", headers={"host": name})
+            response = await desk.client.get("/", headers={"host": name})
             assert response.status_code == status
+            health = [await desk.client.get(path, headers={"host": name}) for path in ("/healthz", "/readyz")]
+            assert [each.status_code for each in health] == [200, 200]
 
 
 def test_an_open_address_needs_credentials() -> None:

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from service.desk import REFUND, Desk, open_desk
+from tercet.service import connection
 from tercet.service.boundary import HEADERS, Limits
 from tercet.service.connection import Connection
 from tercet.service.server import listen, serve_until_stopped
@@ -68,6 +69,28 @@ async def test_headers_that_do_not_come_are_not_waited_for(sent: bytes) -> None:
         silent = [asyncio.create_task(answer_to(port, sent)) for _ in range(50)]
         assert await is_healthy(port)
         assert await asyncio.gather(*silent) == [b""] * 50
+
+
+async def test_silent_connections_make_room_and_a_request_under_way_does_not(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where files are short, the next connection takes the place of one that has asked for nothing."""
+    monkeypatch.setattr(Connection, "request_s", 60)
+    monkeypatch.setattr(connection, "most_connections", lambda: 5)
+    async with serving() as (desk, port):
+        key = await desk.key("agt_support")
+        session = (await desk.rpc(key, "invokeAgent", request=REFUND))["session"]["session_id"]
+        asked = f"GET /v1/sessions/{session}/progress HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n\r\n"
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(asked.encode())
+        await reader.readuntil(b"event: progress")
+        silent = {asyncio.create_task(answer_to(port, b"")) for _ in range(20)}
+        while len(silent) > 4:
+            _, silent = await asyncio.wait(silent, return_when=asyncio.FIRST_COMPLETED)
+        assert await is_healthy(port)
+        await desk.rpc(key, "cancelSession", session_id=session)
+        assert b"event: progress" in await reader.readuntil(b"0\r\n\r\n")
+        writer.close()
 
 
 async def test_headers_byte_by_byte_are_not_waited_for() -> None:

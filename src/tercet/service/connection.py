@@ -4,6 +4,7 @@ HTTP."""
 from __future__ import annotations
 
 import asyncio
+import resource
 from typing import Any, cast
 
 import h11
@@ -17,13 +18,16 @@ REQUEST_S = 10.0
 """How long a connection may go without a whole request line and headers."""
 READ_S = 30.0
 """How long a client may leave a full buffer unread."""
+RESERVED_FILES = 128
+"""How many of the files that this process may open are kept from connections, for the journal and for tools."""
 
 
 class Connection(H11Protocol):
     """uvicorn's connection, which by itself waits forever for slow clients.
 
     A client that sends its headers byte by byte, or goes on sending after the response, is cut off after `request_s`. One
-    that stops reading is cut off after `read_s`.
+    that stops reading is cut off after `read_s`. Where there are more connections than files for them, one that waits for
+    its next request makes room.
     """
 
     request_s = REQUEST_S
@@ -35,6 +39,16 @@ class Connection(H11Protocol):
         """Begin to wait for the first request."""
         super().connection_made(transport)
         self._limit_request()
+        if len(self.connections) > most_connections():
+            others = cast("set[Connection]", self.connections) - {self}
+            idle = (each for each in others if each.is_idle and not each.transport.is_closing())
+            next(idle, self).transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of this connection is being answered."""
+        cycle: Any = self.cycle  # None at first
+        return cycle is None or cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
         """Take what the client sent."""
@@ -74,10 +88,16 @@ class Connection(H11Protocol):
 
     def _limit_request(self) -> None:
         """Limit the time until the next request, unless one is being answered."""
-        if self.cycle is not None and not self.cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison] - None at first
+        if not self.is_idle:
             self._request_limit = _cancel(self._request_limit)
         elif self._request_limit is None and not self.transport.is_closing():
             self._request_limit = self.loop.call_later(self.request_s, self.transport.abort)
+
+
+def most_connections() -> int:
+    """Return how many connections there may be, by the number of files that this process may open."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 2**31 if limit == resource.RLIM_INFINITY else max(1, limit - RESERVED_FILES)
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:
