@@ -222,6 +222,7 @@ async def test_a_frozen_worker_writes_nothing_and_repeats_nothing(
             assert await asyncio.to_thread(frozen.wait, PATIENCE_S) == 0
             assert await front.journal.head(front.tenant, session) == ended
         assert front.happened(session) == SOLD
+        assert "Traceback" not in log.read_text(encoding="utf-8")
 
 
 async def _charged(front: Front, session: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any, cast
 
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import UnsandboxedWorkflowRunner
 from temporalio.worker import Worker as TemporalWorker
 
@@ -29,6 +30,8 @@ from tercet.packs import Pack
 from tercet.runtime import Runtime
 from tercet.service.hub import Hub, pack_name
 from tercet.service.worker import AT_ONCE
+
+_log = logging.getLogger("tercet.cluster")
 
 CACHED_WORKFLOWS = 200
 """How many workflows a worker keeps in memory; others are replayed from their short history when they are woken."""
@@ -72,7 +75,12 @@ class Advances:
             return work.result()
         except asyncio.CancelledError:
             await self._hand_over(task, work)
-            raise
+            if _is_called_off():
+                raise
+            raise _tried_again("another worker goes on with it", "released") from None
+        except JournalError as error:
+            _log.warning("session %s is tried again: %s", task.session, error)
+            raise _tried_again(str(error), error.code) from error
         finally:
             self.running -= 1
 
@@ -104,7 +112,7 @@ class Advances:
         except JournalError:
             raise
         except TercetError as error:
-            activity.logger.warning("session %s cannot go on here: %s", task.session, error)
+            _log.warning("session %s cannot go on here: %s", task.session, error)
             return self._outcome(await runtime.state(task.session), retry_ms=STUCK_MS, is_stuck=True)
 
     async def _carry(self, runtime: Runtime, session: str) -> Outcome:
@@ -136,6 +144,17 @@ class Advances:
             wake_at=wake_at,
             is_stuck=is_stuck,
         )
+
+
+def _is_called_off() -> bool:
+    """Return whether the workflow has called the activity off, and not a worker that stops or was silent for too long."""
+    details = activity.cancellation_details()
+    return details is not None and details.cancel_requested
+
+
+def _tried_again(message: str, code: str) -> ApplicationError:
+    """Return the failure after which Temporal tries an advance again; its own log does not repeat it with a traceback."""
+    return ApplicationError(message, type=code, category=ApplicationErrorCategory.BENIGN)
 
 
 def _outcome_of_row(status: str, updated_at: int, queue: str) -> Outcome:
