@@ -384,6 +384,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The ids of all that was found for repairs of these outputs: they stand on it from then on."""
     best: Round | None = None
     """The best of the rounds before the last one."""
+    before: Round | None = None
+    """The round before the repairs that have just been made, until the repaired outputs are read."""
     logprob: float | None = None
     """The mean log-probability of what a model wrote into the outputs; None if none did, or it does not say."""
     lapsed: str = ""

@@ -15,12 +15,14 @@ _PIVOT = 70
 """Two-digit years below it are of this century."""
 _DAY = rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|º|ª|\.|-?го|-?е|[{WEAK}{ORDINAL}])?"
 _NUMERIC = re.compile(
-    r"(?<![\w.,/-])(?:(?P<iso>\d{4}-\d{2}-\d{2})(?=t\d{2}:\d{2}|(?![\w/-]))"
+    r"(?<![\w.,/-])(?:(?P<iso>[12]\d{3}(?P<is>[-/.])\d{1,2}(?P=is)\d{1,2})(?=t\d{2}:\d{2}|(?![\w/-]))"
     r"|(?P<a>\d{1,2})(?P<sep>[./-])(?P<b>\d{1,2})(?P=sep)(?P<y>\d{4}|\d{2})(?![\w/-]|[.,]\d)"
     r"|(?P<da>\d{1,2})\.\s?(?P<mo>\d{1,2})\.(?!\d)"
     r"|(?P<m>0?[1-9]|1[0-2])/(?P<my>(?:19|20)\d{2})(?![\w/-]))"
 )
-_WITH_SIGNS = re.compile(r"(?P<y>\d{4})\s?年\s?(?P<m>\d{1,2})\s?月\s?(?P<d>\d{1,2})\s?日")
+_WITH_SIGNS = re.compile(
+    r"(?:(?P<y>\d{4})\s?[年년]\s?)?(?P<m>\d{1,2})\s?[月월]\s?(?P<d>\d{1,2})\s?[日일]|(?P<fy>\d{4})\s?[年년]\s?(?P<fm>\d{1,2})\s?[月월]"
+)
 _TIME = re.compile(
     r"(?:(?<![\w.,:])|(?<=\dt))(?P<h>[01]?\d|2[0-3])(?:(?::|\s?h\s?)(?P<mi>[0-5]\d)(?::[0-5]\d)?(?:z|[+-]\d{2}:?\d{2})?"
     r"|\.(?P<dm>[0-5]\d)(?=\s?(?:[ap](?:m\b|\.\s?m\.)|uhr\b))|(?=\s?(?:[ap](?:m\b|\.\s?m\.)|uhr\b|o'clock)))"
@@ -43,7 +45,9 @@ def read_dates(text: str, words: Vocabulary) -> Iterator[ReadDate]:
         if value := _numeric_value(match, words):
             yield ReadDate(match.start(), match.end(), value)
     for match in _WITH_SIGNS.finditer(text):
-        yield ReadDate(match.start(), match.end(), f"{match['y']}-{int(match['m']):02}-{int(match['d']):02}")
+        year, month = match["y"] or match["fy"] or "-", int(match["m"] or match["fm"])
+        day = f"-{int(match['d']):02}" if match["d"] else ""
+        yield ReadDate(match.start(), match.end(), f"{year}-{month:02}{day}")
     for pattern in _named_patterns(words):
         for match in pattern.finditer(text):
             yield from _named_dates(match, words)
@@ -60,7 +64,8 @@ def read_times(text: str) -> Iterator[ReadDate]:
 
 def _numeric_value(match: re.Match[str], words: Vocabulary) -> str:
     if match["iso"]:
-        return match["iso"]
+        year, month, day = match["iso"].split(match["is"])
+        return f"{year}-{int(month):02}-{int(day):02}"
     if match["my"]:
         return f"{match['my']}-{int(match['m']):02}"
     if match["da"]:
@@ -73,7 +78,7 @@ def _numeric_value(match: re.Match[str], words: Vocabulary) -> str:
 
 
 def _year(text: str) -> str:
-    return text if len(text) == 4 else f"{20 if int(text) < _PIVOT else 19}{text}"
+    return text if len(text) != 2 else f"{20 if int(text) < _PIVOT else 19}{text}"
 
 
 @lru_cache(maxsize=64)
@@ -83,7 +88,7 @@ def _named_patterns(words: Vocabulary) -> tuple[re.Pattern[str], ...]:
     to = "|".join(map(re.escape, (words.lexicon.to if words.lexicon else "").split()))
     month = rf"(?P<m>{names})(?!\w)(?:\.(?=\s+\d))?"
     weekday = rf"(?:\b(?P<w>{days})\b\.?,?\s+(?:the\s+|den\s+|dem\s+|le\s+|el\s+)?)?"
-    year = r"(?:,?\s+(?:del?\s+)?(?P<y>\d{4})(?!\d)(?:\s?г(?:ода|\.)?)?)"
+    year = r"(?:,?\s+(?:del?\s+)?(?P<y>\d{4}|'\d{2})(?!\d)(?:\s?г(?:ода|\.)?)?)"
     ends = (
         rf"(?:(?P<from>\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?:\s?-\s?|\s(?:{to})\s+(?:the\s+|dem\s+|zum\s+)?))?"
         if to
@@ -99,7 +104,7 @@ def _named_patterns(words: Vocabulary) -> tuple[re.Pattern[str], ...]:
 def _named_dates(match: re.Match[str], words: Vocabulary) -> Iterator[ReadDate]:
     groups = match.groupdict()
     month = words.months[level(match["m"]).rstrip(".")]
-    year = groups.get("y") or ""
+    year = _year((groups.get("y") or "").lstrip("'"))
     if groups.get("d") is None:
         yield ReadDate(match.start(), match.end(), f"{year}-{month:02}")
         return

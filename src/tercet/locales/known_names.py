@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tercet.contracts.documents import KnownValue, TokenKind
 from tercet.locales.lexicon import word_set
@@ -18,6 +18,11 @@ _LONGEST_ENDING = 3
 _POSSESSIVE = re.compile(r"['’]s?$")
 _CAPITALISED = r"[^\W\d_a-zа-яß-ÿ][\w'’-]{1,40}"
 _SURNAME = re.compile(rf"[ \xa0]({_CAPITALISED})")
+_FIRST_NAME = re.compile(
+    rf"(?P<before>[\w,][ \xa0])?(?<!\w)(?P<first>{_CAPITALISED}|[^\W\d_a-zа-яß-ÿ]\.)[ \xa0]$"
+)
+_LONGEST_FIRST = 45
+_LINE_END = re.compile(r"[ \xa0,]*(?:\n|$)")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}")
 _Words = tuple[str, ...]
 
@@ -55,13 +60,13 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def read_names(scan: Scan, known: Sequence[KnownValue]) -> None:
-    """Find known names, whole or in part, and unknown ones behind a greeting."""
+    """Find known names, whole or in part, and unknown ones where a name is expected."""
     names = {words_of(str(value.value)) for value in known if value.type == "name" and value.value}
     if not names:
         return
     parts = {part for name in names for part in _name_parts(name)}
-    _read_addressees(scan, known, parts)
-    firsts = {name[0] for name in names if len(name) > 1}
+    no_names = _words_before_names(scan, known)
+    _read_addressees(scan, known, parts, no_names)
     single = sorted(word for name in names for word in name if len(word) > 1)
     lexicon = scan.vocabulary.lexicon
     small = word_set(lexicon.small_words) if lexicon else frozenset[str]()
@@ -78,19 +83,47 @@ def read_names(scan: Scan, known: Sequence[KnownValue]) -> None:
             not spelled or gap.strip(" \xa0-.'") or (*(each[0] for each in run), spelled) not in parts
         ):
             if len(run) > 1 or run[0][0] not in small:
-                _add_name(scan, run, firsts, small)
+                scan.add(*_whole_name(scan, run, names, no_names))
             run = []
         if spelled and (run or scan.text[start].isupper()):
             run.append((spelled, start, end))
 
 
-def _add_name(scan: Scan, run: list[tuple[str, int, int]], firsts: set[str], small: frozenset[str]) -> None:
-    """Add a known name, or a first name with the surname of another person behind it."""
-    words, end = " ".join(word for word, _, _ in run), run[-1][2]
-    other = _SURNAME.match(scan.text, end) if len(run) == 1 and words in firsts else None
-    if other and (surname := words_of(other[1])) and surname[0] not in small:
-        words, end = " ".join((words, *surname)), other.end()
-    scan.add(run[0][1], end, "name", words)
+def _words_before_names(scan: Scan, known: Sequence[KnownValue]) -> frozenset[str]:
+    """Return the words beside a name that are no part of it: titles, greetings, labels, small words."""
+    lexicon = scan.vocabulary.lexicon
+    labels = (word for value in known for label in value.labels for word in words_of(label))
+    listed = (lexicon.titles, lexicon.anybody, lexicon.small_words) if lexicon else ()
+    return frozenset((*labels, *(word for words in listed for word in word_set(words))))
+
+
+def _whole_name(
+    scan: Scan, run: Sequence[tuple[str, int, int]], names: Collection[_Words], no_names: frozenset[str]
+) -> tuple[int, int, TokenKind, str]:
+    """Return a known name; or a part of one with the surname, the first name or an initial of another person beside it."""
+    words, start, end = " ".join(word for word, _, _ in run), run[0][1], run[-1][2]
+    firsts = {name[0] for name in names if len(name) > 1}
+    if len(run) > 1:
+        return start, end, "name", words
+    if words in firsts:
+        other = _SURNAME.match(scan.text, end)
+        if other and (surname := words_of(other[1])) and surname[0] not in no_names:
+            return start, other.end(), "name", " ".join((words, *surname))
+        return start, end, "name", words
+    before = _FIRST_NAME.search(scan.text, max(start - _LONGEST_FIRST, 0), start)
+    if scan.vocabulary.lexicon is None or before is None:
+        return start, end, "name", words
+    first = words_of(before["first"])
+    is_line = not before["before"] and _LINE_END.match(scan.text, end)
+    is_initial = before["first"].endswith(".")
+    is_inside = before["before"] and scan.vocabulary.language != "de"  # where each noun has a capital
+    others = {word for name in names if words in name for word in name if word != words}
+    initials = {word[0] for word in others} if is_initial else set[str]()
+    is_declined = "а" <= first[0][0] <= "я" and any(word[:3] == first[0][:3] for word in others)  # Павла
+    is_name = (is_line or is_initial or is_inside) and not is_declined
+    if not is_name or set(first) & {*no_names, *initials}:
+        return start, end, "name", words
+    return before.start("first"), end, "name", " ".join((*first, words))
 
 
 def _name_parts(name: _Words) -> Iterable[_Words]:
@@ -114,8 +147,10 @@ def _match_name_word(word: str, parts: set[_Words], single: Sequence[str]) -> st
     return next(declined, "") if is_declined else ""
 
 
-def _read_addressees(scan: Scan, known: Sequence[KnownValue], parts: set[_Words]) -> None:
-    """Find names that are unknown where a name is expected: `Dear Ms Smith,`."""
+def _read_addressees(
+    scan: Scan, known: Sequence[KnownValue], parts: set[_Words], no_names: frozenset[str]
+) -> None:
+    """Find names that are unknown where a name is expected: `Dear Ms Smith,`, `your adviser Ann Smith will`, `Hello Ann,`."""
     lexicon = scan.vocabulary.lexicon
     labels = {label for value in known if value.type == "name" for label in value.labels if len(label) < 80}
     if lexicon is None or not labels:
@@ -125,18 +160,21 @@ def _read_addressees(scan: Scan, known: Sequence[KnownValue], parts: set[_Words]
     own_title = "|".join(
         re.escape(word[:1].upper() + word[1:]) for word in lexicon.titles.split() if len(word) > 1
     )
+    role = "(?i:" if scan.vocabulary.language == "de" else "(?:"
     pattern = re.compile(
         rf"(?<!\w)(?:(?i:{spelled}):?[ \xa0](?:(?i:{title})\b\.?[ \xa0]){{0,3}}"
         rf"(?P<name>{_CAPITALISED}(?:[ \xa0]{_CAPITALISED}){{0,3}})(?=[,!.:\n]|$)"
+        rf"|(?<=\w[ \xa0]){role}{spelled}),?[ \xa0](?P<role>{_CAPITALISED}[ \xa0]{_CAPITALISED})"
         rf"|(?:{own_title})\b\.?[ \xa0](?P<other>{_CAPITALISED}(?:[ \xa0]{_CAPITALISED})?))"
+        rf"|\A\s*(?:[^\W\d_]+[ \xa0]){{1,2}}(?P<greeted>{_CAPITALISED}),[ \xa0]*(?:\n|$)"
     )
     single = sorted({word for part in parts for word in part})
-    anybody = word_set(lexicon.anybody) | word_set(lexicon.titles)
     for match in pattern.finditer(scan.text):
-        group = "name" if match["name"] else "other"
+        group = match.lastgroup or ""
         end = match.start(group) + len(_POSSESSIVE.sub("", match[group]))
         name = words_of(scan.text[match.start(group) : end])
-        spelled = tuple(_match_name_word(word, parts, single) or word for word in name)
-        is_known = spelled in parts or (group == "other" and spelled[:1] in parts)  # a noun may follow
-        if not anybody & set(name) and not is_known:
+        said = tuple(_match_name_word(word, parts, single) or word for word in name)
+        is_known = said in parts or (group in ("other", "role") and said[:1] in parts)  # a noun may follow
+        others = {*word_set(lexicon.anybody), *word_set(lexicon.titles)} if group != "greeted" else no_names
+        if not others & set(name) and not is_known:
             scan.add(match.start(group), end, "name", " ".join(name))

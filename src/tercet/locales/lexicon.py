@@ -20,6 +20,14 @@ class Lexicon:
     joints: str = ""
     """Words inside a number: `two hundred and five`."""
     ordinals: dict[int, str] = field(default_factory=dict[int, str])
+    ordinal_endings: str = ""
+    """What makes an ordinal of a number word, which may lose its last letter: `twentieth`, `двенадцатого`."""
+    point: str = ""
+    """The word for a decimal mark: `four point two`."""
+    half_ending: str = ""
+    """What adds a half to a number word: `fünfeinhalb`."""
+    daily: str = ""
+    """Adverbs that say how often as `a day` does."""
     times: dict[str, int] = field(default_factory=dict[str, int])
     """Words for `two times`, and after them the unit goes on: `twice a day`."""
     times_word: str = ""
@@ -60,7 +68,16 @@ class Lexicon:
     @cached_property
     def ordinal_numbers(self) -> dict[str, int]:
         """The value of each ordinal."""
-        return {fold(word): value for value, words in self.ordinals.items() for word in words.split()}
+        regular = {
+            stem + ending: value
+            for word, value in self.numbers.items()
+            for stem in (word, word[:-1], f"{word[:-1]}i")
+            for ending in map(fold, self.ordinal_endings.split())
+            if value > 3 and len(stem) > 3
+        }
+        return regular | {
+            fold(word): value for value, words in self.ordinals.items() for word in words.split()
+        }
 
 
 def _range(start: int, words: str, step: int = 1) -> dict[int, str]:
@@ -78,11 +95,11 @@ LEXICONS: dict[str, Lexicon] = {
         atoms=_range(0, "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen")
         | _range(20, "twenty thirty forty fifty sixty seventy eighty ninety", 10),
         hundreds="hundred", thousands="thousand", millions="million millions", joints="and",
-        ordinals=_range(1, "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth") | {20: "twentieth", 30: "thirtieth"},
+        ordinals=_range(1, "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth") , ordinal_endings="th eth", point="point", daily="daily",
         times={"once": 1, "twice": 2, "thrice": 3}, times_word="times",
         dozens="dozen dozens", halves="half", and_half="and_a_half", amounts={"fortnight": "14 days"},
         idioms={"between": 2, "any": 1, "each": 1, "every": 1, "no": 1}, weak="zero one once twice thrice second", percent="percent per-cent", to="to until till and or through",
-        titles="mr mrs ms miss dr prof mx", anybody="customer customers sir madam team colleague colleagues friend friends all client guest member support applicant hiring",
+        titles="mr mrs ms miss dr doctor prof professor mx", anybody="everyone everybody there guests members customer customers sir madam team colleague colleagues friend friends all client guest member support applicant hiring",
         small_words="the of to and a in is your you we for on our with are has have this that it be will by from at as not please was were thank if or us",
     ),
     "de": Lexicon(
@@ -90,10 +107,11 @@ LEXICONS: dict[str, Lexicon] = {
         | _range(20, "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig", 10),
         hundreds="hundert", thousands="tausend", millions="Million Millionen", joints="und",
         ordinals=_range(1, "erste/ersten/erster/erstes/ersten zweite/zweiten/zweiter/zweites dritte/dritten/dritter/drittes vierte/vierten fünfte/fünften sechste/sechsten siebte/siebten achte/achten neunte/neunten zehnte/zehnten elfte/elften zwölfte/zwölften"),
+        ordinal_endings="te ten ter tes tem ste sten ster stes stem", point="Komma", half_ending="einhalb", daily="täglich",
         times={"einmal": 1, "zweimal": 2, "dreimal": 3, "viermal": 4, "fünfmal": 5, "sechsmal": 6}, times_word="mal",
-        dozens="Dutzend", halves="halbes", amounts={"anderthalb": "1,5", "eineinhalb": "1,5", "zweieinhalb": "2,5", "dreieinhalb": "3,5", "viereinhalb": "4,5"},
+        dozens="Dutzend", halves="halbes", amounts={"anderthalb": "1,5"},
         idioms={"zwischen": 2, "je": 1, "pro": 1}, weak="null eins einmal", articles="ein eine einen einem einer eines", percent="Prozent", to="bis und oder",
-        titles="herr herrn frau dr prof", anybody="damen herren kunde kundin kunden team gast kollege kollegin kollegen freunde mitglied mitglieder bewerberin bewerber",
+        titles="herr herrn frau dr doktor prof professor", anybody="zusammen alle gäste damen herren kunde kundin kunden team gast kollege kollegin kollegen freunde mitglied mitglieder bewerberin bewerber",
         small_words="der die das und ist wir sie ihr ihre ihren ihrer zu den dem von mit für auf ein eine in im am haben hat wird werden nicht bei uns bitte es sind wurde vielen dank",
         unit_stems={"tagig": "day", "wochig": "week", "monatig": "month", "jahrig": "year", "stundig": "hour", "minutig": "minute"},
     ),
@@ -101,10 +119,10 @@ LEXICONS: dict[str, Lexicon] = {
         atoms=_range(0, "zéro un/une deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize")
         | _range(20, "vingt/vingts trente quarante cinquante soixante septante huitante nonante", 10),
         hundreds="cent cents", thousands="mille", millions="million millions", joints="et",
-        ordinals=_range(1, "premier/première deuxième/second/seconde troisième quatrième cinquième sixième septième huitième neuvième dixième onzième douzième"),
+        ordinals=_range(1, "premier/première deuxième/second/seconde troisième quatrième cinquième sixième septième huitième neuvième dixième onzième douzième"), ordinal_endings="ième", point="virgule", daily="quotidiennement",
         dozens="douzaine douzaines", halves="demi demie", and_half="et_demi et_demie", amounts={"huitaine": "8", "dizaine": "10", "quinzaine": "15", "vingtaine": "20", "trentaine": "30", "centaine": "100"},
         idioms={"entre": 2, "chaque": 1}, weak="zéro neuf second seconde", articles="un une", percent="pourcent pour-cent", to="à au et ou jusqu'au",
-        titles="m mme mlle monsieur madame dr maître", anybody="client cliente clients messieurs mesdames équipe collègue collègues membre",
+        titles="m mme mlle monsieur madame dr docteur professeur maître", anybody="tous toutes client cliente clients messieurs mesdames équipe collègue collègues membre",
         small_words="le la les de des du et est vous nous votre vos notre nos à au aux un une pour dans sur avec que qui ce cette avons avez a ont été sera ne pas en par merci",
     ),
     "es": Lexicon(
@@ -112,10 +130,10 @@ LEXICONS: dict[str, Lexicon] = {
         | _range(30, "treinta cuarenta cincuenta sesenta setenta ochenta noventa", 10)
         | _range(100, "cien/ciento doscientos/doscientas trescientos/trescientas cuatrocientos/cuatrocientas quinientos/quinientas seiscientos/seiscientas setecientos/setecientas ochocientos/ochocientas novecientos/novecientas", 100),
         thousands="mil", millions="millón millones", joints="y",
-        ordinals=_range(1, "primero/primera/primer segundo/segunda tercero/tercera/tercer cuarto/cuarta quinto/quinta sexto/sexta séptimo/séptima octavo/octava noveno/novena décimo/décima"),
+        ordinals=_range(1, "primero/primera/primer segundo/segunda tercero/tercera/tercer cuarto/cuarta quinto/quinta sexto/sexta séptimo/séptima octavo/octava noveno/novena décimo/décima"), point="coma", daily="diarias diarios diariamente",
         dozens="docena docenas", halves="media", and_half="y_medio y_media", amounts={"quincena": "15 días", "decena": "10", "veintena": "20", "centenar": "100"},
         idioms={"entre": 2, "cada": 1, "cualquier": 1}, weak="cero uno segundo segunda", articles="un una", percent="porciento por-ciento", to="a al y o hasta",
-        titles="sr sra srta señor señora dr dra don doña", anybody="cliente clienta clientes señores equipo colega colegas socio socia",
+        titles="sr sra srta señor señora dr dra doctor doctora profesor profesora don doña", anybody="todos todas amigos cliente clienta clientes señores equipo colega colegas socio socia",
         small_words="el la los las de del y es su sus en que un una por para con se le les ha hemos han nuestro nuestra al no lo está son será como más si gracias usted nos",
     ),
     "ru": Lexicon(
@@ -123,7 +141,7 @@ LEXICONS: dict[str, Lexicon] = {
         | _range(20, "двадцать/двадцати тридцать/тридцати сорок/сорока пятьдесят/пятидесяти шестьдесят/шестидесяти семьдесят/семидесяти восемьдесят/восьмидесяти девяносто/девяноста", 10)
         | _range(100, "сто/ста двести/двухсот триста/трехсот четыреста/четырехсот пятьсот/пятисот шестьсот/шестисот семьсот/семисот восемьсот/восьмисот девятьсот/девятисот", 100),
         thousands="тысяча тысячи тысяч тысячу", millions="миллион миллиона миллионов",
-        ordinals=_range(1, "первый/первое/первого/первая/первой второй/второе/второго/вторая третий/третье/третьего/третья четвертый/четвертое/четвертого пятый/пятое/пятого шестой/шестое/шестого седьмой/седьмое/седьмого восьмой/восьмое/восьмого девятый/девятое/девятого десятый/десятое/десятого"),
+        ordinals=_range(1, "первый/первое/первого/первая/первой второй/второе/второго/вторая третий/третье/третьего/третья четвертый/четвертое/четвертого пятый/пятое/пятого шестой/шестое/шестого седьмой/седьмое/седьмого восьмой/восьмое/восьмого девятый/девятое/девятого десятый/десятое/десятого"), ordinal_endings="ый ое ого ая ой ому ом", daily="ежедневно",
         times={"дважды": 2, "трижды": 3}, times_word="раза",
         dozens="дюжина дюжины дюжин дюжину", and_half="с_половиной", amounts={"полтора": "1,5", "полторы": "1,5", "полутора": "1,5", "полгода": "6 месяцев", "полдюжины": "6", "десяток": "10"},
         idioms={"между": 2, "каждый": 1, "по": 1}, weak="ноль один одна одно одного одной одну одним одном дважды трижды", percent="процент процента процентов", to="до по и или",

@@ -31,6 +31,7 @@ _KANJI_NUMBER = re.compile(
 )
 _PER = frozenset({"per", "pour", "por"})
 _WORD = re.compile(r"[^\W\d_]+")
+_LONG_ORDINAL = re.compile(r"s?te[nrsm]?$")
 
 
 @dataclass
@@ -158,20 +159,57 @@ def _spelled_numbers(text: str, lexicon: Lexicon, decimal_mark: str) -> Iterator
             at = dozen
         elif (length_value := _spelled_number(text, words, at, lexicon)) is not None:
             length, value = length_value
+            length, fraction = _spelled_fraction(text, words, at, length, lexicon)
             end = words[at + length - 1][2]
+            following = words[at + length] if at + length < len(words) else ("", 0, 0)
+            unit = _ordinal_value(following[0], lexicon) if value % 10 == 0 and value >= 20 else 0
+            if 0 < unit < 10 and text[end : following[1]] in ("-", " ", "\xa0"):  # twenty-first
+                yield start, following[2], f"{value + unit}{ORDINAL}"
+                at += length + 1
+                continue
             mark = ARTICLE if word in articles else WEAK if word in weak else ""
             half, behind_unit = (_half_behind(words, at + length + gap, lexicon) for gap in (0, 1))
             if not _touches(text, start, end) and not _is_idiom(words, at, length, value, lexicon):
-                has_half = half or behind_unit
-                shown = f"{value}{decimal_mark}5" if has_half else f"{value}{mark if length == 1 else ''}"
+                fraction = "5" if half or behind_unit or _has_half(word, lexicon) else fraction
+                shown = (
+                    f"{value}{decimal_mark}{fraction}"
+                    if fraction
+                    else f"{value}{mark if length == 1 else ''}"
+                )
                 yield start, words[at + length + half - 1][2], shown
             if behind_unit:  # an hour and a half
                 at += 1
                 yield words[at + length][1] - 1, words[at + length + behind_unit - 1][2], " "
             at += length + half + behind_unit - 1
-        elif word in lexicon.ordinal_numbers and not _touches(text, start, end):
-            yield start, end, f"{lexicon.ordinal_numbers[word]}{ORDINAL}"
+        elif (ordinal := _ordinal_value(word, lexicon)) and not _touches(text, start, end):
+            yield start, end, f"{ordinal}{ORDINAL}"
         at += 1
+
+
+def _ordinal_value(word: str, lexicon: Lexicon) -> int:
+    """Return the value of an ordinal, also of a German compound; 0 for any other word."""
+    if (value := lexicon.ordinal_numbers.get(word)) is not None or lexicon.hundreds != "hundert":
+        return value or 0
+    stem = _LONG_ORDINAL.sub("", word)
+    return (_word_value(stem, lexicon) or 0) if stem != word and len(stem) > 9 else 0
+
+
+def _spelled_fraction(
+    text: str, words: list[tuple[str, int, int]], at: int, length: int, lexicon: Lexicon
+) -> tuple[int, str]:
+    """Return how many words a number and its decimals are, and their digits: `four point two five`."""
+    digits, end = "", at + length + 1
+    if not lexicon.point or end >= len(words) or words[end - 1][0] != fold(lexicon.point):
+        return length, ""
+    while len(digits) < 6 and end < len(words) and (found := _spelled_number(text, words, end, lexicon)):
+        digits += str(found[1])
+        end += found[0]
+    return (end - at, digits) if digits else (length, "")
+
+
+def _has_half(word: str, lexicon: Lexicon) -> bool:
+    """Return whether a number word ends in what adds a half to it: `fünfeinhalb`."""
+    return bool(lexicon.half_ending) and word.endswith(lexicon.half_ending)
 
 
 def _half_dozen(words: list[tuple[str, int, int]], at: int, lexicon: Lexicon) -> int | None:
@@ -267,6 +305,8 @@ def _compound_value(word: str, joined: tuple[tuple[str, int], ...]) -> int | Non
 
 
 def _word_value(word: str, lexicon: Lexicon) -> int | None:
+    if _has_half(word, lexicon):
+        word = word.removesuffix(lexicon.half_ending)
     value = lexicon.numbers.get(word)
     if value is None and lexicon.hundreds == "hundert" and 6 < len(word) < 60:
         return _compound_value(word, tuple(lexicon.numbers.items()))

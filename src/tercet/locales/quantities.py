@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -27,12 +28,14 @@ _POINTS = re.compile(r"[ \xa0-](?:point|punkt|punto|пункт)")
 _POINTS_ALONE = re.compile(
     r"[ \xa0](?:pp|p\.\s?p\.|п\.\s?п\.|пп|pts?\b|bps?\b|basis[ -]points?)(?!\w)|[ \xa0]?[‰‱]"
 )
-_NOUN_BEHIND = re.compile(r"[ \xa0-]([^\W\d_]{2,40})")
-_MONEY_BEFORE = re.compile(r"([^\W\d_]{0,3}[$€£¥₽₹]|[^\W\d_]{1,20}\.?)[ \xa0]?-?$")
+_NOUN_BEHIND = re.compile(r"[ \xa0-]([^\W\d_]{2,40})|([\u30a0-\u30ff]{2,20})")
+_SIGNS = "$€£¥¢₠-⃀"
+_MONEY_BEFORE = re.compile(rf"([^\W\d_]{{0,3}}[{_SIGNS}]|[^\W\d_]{{1,20}}\.?)[ \xa0]?-?$")
 _MONEY_TAIL = re.compile(r"(?:[.,]-{1,2})?[ \xa0-]?")
-_MONEY_BEHIND = re.compile(r"[$€£¥₽₹][^\W\d_]{0,3}|[^\W\d_]{1,3}\$|[^\W\d_]+(?:[ \xa0-][^\W\d_]+)?")
+_MONEY_BEHIND = re.compile(rf"[{_SIGNS}][^\W\d_]{{0,3}}|[^\W\d_]{{1,3}}\$|[^\W\d_]+(?:[ \xa0-][^\W\d_]+)?")
+_UNKNOWN_CURRENCY = "XXX"
 _CENTS = re.compile(
-    r"\.?[ \xa0](?:(?:and|und|et|y|и)[ \xa0])?(\d{1,2})[ \xa0]?(?:коп(?:\.|еики|еек|еика|еику)?|cents?|centimes?|centimos?|pence|p)(?!\w)"
+    r"\.?[ \xa0](?:(?:and|und|et|y|con|и)[ \xa0])?(\d{1,2})[ \xa0]?(?:коп(?:\.|еики|еек|еика|еику)?|cents?|centimes?|centimos?|pence|p)(?!\w)"
 )
 """The smaller coins behind an amount: 38 руб. 20 коп."""
 _OF = re.compile(r"[ \xa0]d(?:e[ \xa0]|')")
@@ -148,24 +151,38 @@ def _read_number(scan: Scan, start: int, end: int, labels: _Labels) -> None:
         is_unit = len(scale[1]) == 1 and scale[0] != scale[1]  # 5 m, but 5m people
         if not is_unit:
             value, end = value and value.scaleb(power), scale.end()
-    sign = _sign(flat, start)
     # What the locale does not read as a number equals no value.
-    shown = f"{sign}{value.normalize():f}" if value is not None else UNREAD
+    shown = f"{value.normalize():f}" if value is not None else UNREAD
     is_ordinal = ordinal is not None or mark == ORDINAL
     readers = (_percent, _currency, partial(_unit, labels=labels.all)) if not is_ordinal else ()
     for found in (reader(scan, start, end) for reader in readers):
         if found is not None:
-            first = found.start - (len(sign) if found.start == start else 0)
             cents = (
                 _CENTS.match(flat, found.end)
                 if _is_money(found) and value is not None and value % 1 == 0
                 else None
             )
             shown = f"{shown}.{int(cents[1]):02}".rstrip("0").rstrip(".") if cents else shown
-            scan.add(first, cents.end() if cents else found.end, found.kind, shown, found.unit)
+            first = min(found.start, start)
+            sign = _sign(flat, start) or (_sign(flat, first) if first < start else "")
+            first -= len(sign) if sign == flat[first - 1 : first] else 0
+            scan.add(first, cents.end() if cents else found.end, found.kind, sign + shown, found.unit)
             return
-    if not mark or (mark != ARTICLE and _is_beside(flat, start, end, labels.of_plain_counts)):
-        scan.add(start - len(sign), end, "number", shown, _noun(scan, end))
+    is_weak = mark and (mark == ARTICLE or not _is_beside(flat, start, end, labels.of_plain_counts))
+    if not is_weak or (mark == WEAK and _begins_own_unit(scan, end)):
+        sign = _sign(flat, start)
+        scan.add(start - len(sign), end, "number", sign + shown, _noun(scan, end))
+
+
+def _begins_own_unit(scan: Scan, end: int) -> bool:
+    """Return whether what is behind a number begins as a unit of the pack does: `twice a week` where that has `{} times a day`."""
+    words = words_of(scan.flat[end : end + 40])
+    forms = scan.vocabulary.unit_forms.get(words[0], ()) if words else ()
+    return any(
+        form.is_own and words[: len(form.after) - 1] == form.after[:-1]
+        for form in forms
+        if len(form.after) > 2
+    )
 
 
 def _is_money(found: _Quantity) -> bool:
@@ -175,8 +192,9 @@ def _is_money(found: _Quantity) -> bool:
 def _noun(scan: Scan, end: int) -> str:
     """The word behind a number that may say what is counted, such as `points`; empty for `and` and its like."""
     lexicon, word = scan.vocabulary.lexicon, _NOUN_BEHIND.match(scan.flat, end)
-    is_small = word is None or lexicon is None or word[1] in word_set(lexicon.small_words)
-    return "" if is_small or word is None else word[1]
+    if word is None or word[2]:  # a counter in katakana
+        return word[2] if word else ""
+    return "" if lexicon is None or word[1] in word_set(lexicon.small_words) else word[1]
 
 
 def _is_dotted_ordinal(scan: Scan, start: int, end: int) -> bool:
@@ -224,17 +242,23 @@ def _currency(scan: Scan, start: int, end: int) -> _Quantity | None:
     flat, forms = scan.flat, scan.vocabulary.currency_forms
     before = _MONEY_BEFORE.search(flat, max(start - 24, 0), start)
     name = before[1].rstrip(".") if before and scan.is_free(before.start(), start) else ""
-    if before and (code := forms.get(name)) and _is_spelled_so(scan, before.start(1), name, code):
+    code = forms.get(name) or _unknown_currency(name)
+    if before and code and _is_spelled_so(scan, before.start(1), name, code):
         return _Quantity(before.start(), end, "amount", code)
     tail = _MONEY_TAIL.match(flat, end)
     begin = tail.end() if tail else end
     behind = _MONEY_BEHIND.match(flat, begin)
     for name in _shorter(behind[0] if behind else ""):
         following = flat[begin + len(name) : begin + len(name) + 1]
-        code = scan.vocabulary.currency_named(name)
+        code = scan.vocabulary.currency_named(name) or _unknown_currency(name)
         if code and not _continues(following) and _is_spelled_so(scan, begin, name, code):
             return _Quantity(start, begin + len(name), "amount", code)
     return None
+
+
+def _unknown_currency(name: str) -> str:
+    """Return the code for no currency where a sign is one that no known currency has: 25 ¢ are not 25."""
+    return _UNKNOWN_CURRENCY if len(name) == 1 and unicodedata.category(name) == "Sc" else ""
 
 
 def _is_spelled_so(scan: Scan, start: int, name: str, code: str) -> bool:

@@ -147,11 +147,15 @@ class Vocabulary:
     def _all_forms(self) -> Iterable[UnitForm]:
         for unit, languages in self._units.items():
             for category, pattern in languages.get(self.language, {}).items():
-                before, slot, after = pattern.partition("{}")
+                before, slot, behind = pattern.partition("{}")
                 if slot:
-                    yield UnitForm(unit, words_of(before), words_of(after), is_own=True)
+                    afters = self._with_adverbs(words_of(behind))
+                    yield from (UnitForm(unit, words_of(before), after, is_own=True) for after in afters)
                 elif category in _EXACT_FORM:
-                    yield UnitForm(unit, (), words_of(before), _EXACT_FORM[category], is_own=True)
+                    yield from (
+                        UnitForm(unit, (), words, _EXACT_FORM[category], is_own=True)
+                        for words in self._with_adverbs(words_of(before))
+                    )
         patterns = cast("Mapping[str, Any]", cast("Any", self.locale)._data["unit_patterns"])
         by_name = {name.partition("-")[2]: forms for name, forms in patterns.items()}
         for unit in self._used:
@@ -169,6 +173,18 @@ class Vocabulary:
             yield from (UnitForm(unit, (), name) for name in sorted(names) if _is_unit_name(name))
         for stem, unit in (self.lexicon.unit_stems if self.lexicon else {}).items():
             yield UnitForm(unit, (), (f"{stem}*",))
+
+    def _with_adverbs(self, words: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Return the words of a unit, and the same with an adverb for `a day`: `twice daily`."""
+        days = [
+            str(name)
+            for name in _table(
+                cast("Mapping[str, Any]", self.locale.unit_display_names).get("duration-day")
+            ).values()
+        ]
+        is_daily = len(words) > 2 and any(same_word(words[-1], fold(day)) for day in days)
+        daily = self.lexicon.daily.split() if self.lexicon and is_daily else ()
+        return [words, *((*words[:-2], fold(adverb)) for adverb in daily)]
 
     @cached_property
     def _long_units(self) -> list[tuple[str, UnitForm]]:

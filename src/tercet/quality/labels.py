@@ -34,12 +34,12 @@ _BREAK = re.compile(r"[,;()\n–—、，；（）]|[.!?](?=\s)|。")
 
 
 class Occurrence(NamedTuple):
-    """A place in a text where a label stands; a compound is weaker than the word itself."""
+    """A place in a text where a label stands, in its own words or with other endings."""
 
     start: int
     end: int
     phrase: Phrase
-    is_compound: bool = False
+    is_inexact: bool = False
 
 
 Fits = Callable[[Occurrence, TextToken], bool]
@@ -82,11 +82,10 @@ class LabelIndex:
         found: list[Occurrence] = []
         for at, (word, start, end) in enumerate(words):
             for known, part in self._words_like(word):
+                if part or known in self._single:
+                    found.append(Occurrence(start, end, (known,), is_inexact=known != word))
                 if part:
-                    found.append(Occurrence(start, end, (known,), is_compound=True))
                     continue
-                if known in self._single:
-                    found.append(Occurrence(start, end, (known,)))
                 for skipped in range(2 if at + 2 < len(words) and len(words[at + 1][0]) <= gap else 1):
                     rest = words[at + 1 + skipped : at + MAX_PHRASE + skipped]
                     like = self._longer.get((known, rest[0][0][:3] if rest else ""), ())[:_MAX_SIMILAR]
@@ -105,9 +104,6 @@ class LabelIndex:
 
     def _compare(self, word: str) -> Iterator[tuple[str, int]]:
         near = self._by_start.get(word[:3], set())
-        if word in near:
-            yield word, 0
-            return
         if self._is_german and (verb := _PARTICIPLE.sub(r"\1", word)) != word:
             same = [known for known in sorted(self._by_start.get(verb[:3], ())) if same_word(known, verb)]
             yield from ((known, 0) for known in same[:_MAX_SIMILAR])
@@ -116,6 +112,9 @@ class LabelIndex:
             yield from ((known, 0) for known in same)
             if same or not self._is_compounding:
                 return
+        elif word in near:
+            yield word, 0
+            return
         if self._is_compounding:
             ends = {word[: len(word) - len(ending)][-5:] for ending in _ENDINGS if word.endswith(ending)}
             last = {known for end in ends for known in self._by_end.get(end, ())}
@@ -169,6 +168,8 @@ class NearestLabels:
             left = [each for each in around if used.get(each, MAX_DISTANCE) > self.distance(each, token)]
             left = [each for each in left if token.kind in ("number", "amount") or not _overlap(each, token)]
         fitting = [each for each in left if fits(each, token)]
+        exact = {(each.start, each.end) for each in fitting if not each.is_inexact}
+        fitting = [each for each in fitting if not each.is_inexact or (each.start, each.end) not in exact]
         whole = [each for each in fitting if not any(_contains(other, each) for other in fitting)]
         distances = [(self.distance(each, token), each) for each in whole]
         reach = min((far for far, _ in distances), default=0) + _BELONGS_TO_OTHER + _BEHIND

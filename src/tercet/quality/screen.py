@@ -130,9 +130,19 @@ class _Screening:
             for source in verdict.sources
         }
         pointers = {value.name: value.pointer for value in self._known if value.name}
+        refused = Counter(
+            self._segments.at(token.start).start
+            for token, verdict in judged
+            if verdict.status in ("elsewhere", "unknown")
+        )
         for token, verdict in judged:
             where = self._segments.at(token.start).start
-            is_taken = claimed[where, verdict.slot] > 1 or (where, pointers.get(verdict.slot)) in stated
+            # A second one may be a part of the first that was not read as such: 1 489,90 €.
+            is_taken = (
+                refused[where] > 1
+                or claimed[where, verdict.slot] > 1
+                or (where, pointers.get(verdict.slot)) in stated
+            )
             yield verdict.model_copy(update={"slot": ""}) if verdict.slot and is_taken else verdict
 
     def _find_all(self, tokens: Sequence[TextToken]) -> dict[int, tuple[int, ...]]:
@@ -196,14 +206,23 @@ class _Screening:
     ) -> tuple[tuple[int, ...], list[Occurrence]]:
         """Return the values in their role that equal a token, and the labels that name them."""
         equal = self._equal(token.kind, token.value, token.unit, token.text)
-        if not equal.agreeing:
-            return (), []
         segment = self._segments.at(token.start)
+        if token.value.startswith("-") and not self._is_sentence(segment):
+            signed = equal.agreeing
+        else:
+            signed = tuple(at for at in equal.agreeing if not _is_negation(self._known[at], token))
+        if not signed:
+            return (), []
+        equal = equal._replace(agreeing=signed)
         rows = self._named_rows(token, segment)
         nearest = self._nearest(token, segment, is_in_row=bool(rows), used=used)
         row_names, labels = (frozenset(each.phrase for each in names) for names in (rows, nearest))
         found = self._in_role(equal, row_names, labels)
         return found, [each for each in nearest if any(each.phrase in self._phrases[at] for at in found)]
+
+    def _is_sentence(self, segment: Segment) -> bool:
+        """Return whether a segment is a whole sentence. Elsewhere a minus is often how a deduction is written."""
+        return self._read.text[segment.start : segment.end].rstrip().endswith((".", "!", "?", "。"))
 
     def _used(self, labels: Iterable[Occurrence], found: tuple[int, ...]) -> Iterator[Occurrence]:
         """Yield some labels, and those inside them that name nothing else than what was found."""
@@ -369,9 +388,8 @@ def _forms_of_token(token: TextToken) -> Iterator[str]:
     match token.kind:
         case "number" | "amount" | "percent":
             yield f"n:{token.value}"
-            is_signed = token.value.startswith("-") and token.kind != "number"
-            if is_signed and token.unit not in CLDR_UNITS:
-                yield f"n:{token.value[1:]}"  # a discount is often written with a minus
+            if token.kind != "number" and token.unit not in CLDR_UNITS:
+                yield f"n:{_negated(token.value)}"  # a discount is often written with a minus
             if token.kind == "number":
                 yield f"i:{token.value}"
             elif token.value != UNREAD:
@@ -389,6 +407,10 @@ def _forms_of_token(token: TextToken) -> Iterator[str]:
             yield f"p:{token.value[-6:]}"
         case "identifier" | "account":
             yield f"i:{token.value}"
+
+
+def _negated(number: str) -> str:
+    return number[1:] if number.startswith("-") else f"-{number}"
 
 
 def _address(text: str) -> str:
@@ -434,6 +456,14 @@ def _is_converted(value: KnownValue, token: TextToken) -> bool:
         return False
     sizes = SIZES[token.unit][1], SIZES[value.unit][1]
     return Decimal(token.value) * sizes[0] == Decimal(str(value.value)) * sizes[1]
+
+
+def _is_negation(value: KnownValue, token: TextToken) -> bool:
+    """Return whether a token is as much as a value, with the other sign."""
+    is_number = (
+        value.type in NUMERIC and token.kind in ("number", "amount", "percent") and token.value != UNREAD
+    )
+    return is_number and Decimal(str(value.value)) == -Decimal(token.value) != 0
 
 
 def _measure(unit: str) -> str:

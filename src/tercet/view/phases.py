@@ -239,9 +239,10 @@ def _reading(fields: Fields) -> PhaseView:
     texts: Sequence[Any] = fields["texts"]
     faults = sum(len(each.get("faults", ())) for each in texts)
     unfilled = f"; {count(faults, 'slot')} cannot be filled" if faults else ""
-    return _view(
-        e.OutputsRead, "", f"read {count(len(texts), 'text')} in {fields['locale']}{unfilled}", "quiet"
-    )
+    lost = fields.get("undone", "")
+    undone = f"; a repair lost {lost!r} and was undone" if lost else ""
+    summary = f"read {count(len(texts), 'text')} in {fields['locale']}{unfilled}{undone}"
+    return _view(e.OutputsRead, "", summary, "wait" if lost else "quiet")
 
 
 def _tests(fields: Fields) -> PhaseView:

@@ -15,10 +15,10 @@ from typing import Any
 
 Case = dict[str, Any]
 
-FILES = ("letters.txt", "ordinary.txt")
+FILES = ("letters.txt", "ordinary.txt", "varied.txt")
 _MARK = re.compile(r"⟦([^⟧]+)⟧")
 _SLOT = re.compile(r"(?<=\{\{ )\w+")
-_VALUE = re.compile(r'(\S+) (\w+)(?::(\S+))? ("[^"]*"|[\d.]+) ?(.*)')
+_VALUE = re.compile(r'(\S+) (\w+)(?::(\S+))? ("[^"]*"|-?[\d.]+) ?(.*)')
 _OTHER = re.compile(r'([~?])(\w+)\.(\w+) ("[^"]*"|[\d.]+)')
 _REQUIRED = re.compile(r"! (values|sections) (.+)")
 UNITS = {

@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality.sealed.__main__ import Outcome, run_letter
+from tercet.contracts.question import Question
+from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.losses import find_loss
+from tercet.testing.models import ScriptedModel
 
-from .corpus import read_letters
+from .corpus import Record, read_letters
 
 RECORD = {
     "order": ("identifier", "", "GX-4410", "order number", "GX-4410", "GX-4401"),
@@ -80,6 +83,55 @@ def test_a_repair_loses_nothing_and_leaves_right_letters_alone(
     replaced = set(re.findall(r"\S+", outcome.draft)) - set(re.findall(r"\S+", outcome.final))
     right = {word for *_, shown, _ in RECORD.values() for word in shown.split()} - {"days", "May", "2026"}
     assert not replaced & right
+
+
+def mixed_up(text: str, shift: int) -> str:
+    """A letter with every value and sentence as it was, and with the labels of other values."""
+    labels = [label for *_, label, _, _ in RECORD.values()]
+    others = dict(zip(labels, labels[shift:] + labels[:shift], strict=True))
+    return re.sub("|".join(labels), lambda match: others[match[0]], text)
+
+
+def writer(text: str) -> ScriptedModel:
+    """A model that answers whatever is asked with this text."""
+
+    def answer(question: Question) -> JsonObject:
+        is_whole = (question.answer_schema or {})["properties"]["replacement"].get("type") == "object"
+        return {"replacement": {"letter": text} if is_whole else text}
+
+    return ScriptedModel(answers=[answer] * 40)
+
+
+@settings(max_examples=25)
+@given(letters(), st.integers(1, len(RECORD) - 1))
+def test_no_model_takes_a_right_value_out_of_its_role(
+    given: tuple[dict[str, Any], set[str]], shift: int
+) -> None:
+    case, _ = given
+    wanting = {**case, "required_sections": ["Returns"]}  # which only a model can write
+    written = f"{mixed_up(case['text'], shift)}\n\n## Returns\n\nSend it back to us."
+    outcome = asyncio.run(run_letter(wanting, [writer(written)]))
+    assert outcome.is_lossless
+
+
+def test_a_repair_that_lost_a_right_value_is_undone_and_said_to_be() -> None:
+    text = "The total is €1,243.50, and the delivery fee is €12.50."
+    given = Record("en_IE", "order", content={"total": 1234.5, "fee": 12.5})
+    values = [
+        {
+            "name": name,
+            "from": f"record#/{name}",
+            "type": "money",
+            "currency": "EUR",
+            "labels": {"en": [label]},
+        }
+        for name, label in (("total", "total"), ("fee", "delivery fee"))
+    ]
+    case = {"locale": "en_IE", "evidence": given.evidence, "values": values, "text": text, "wrong": []}
+    outcome = asyncio.run(
+        run_letter(case, [writer("The delivery fee is not known, and the total is €12.50.")])
+    )
+    assert (outcome.final, set(outcome.undone)) == (text, {"€12.50"})
 
 
 NAMES = [case["id"] for case in read_letters() if case["wrong"] and "{{" in str(case["text"])]

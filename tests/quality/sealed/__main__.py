@@ -21,6 +21,7 @@ from tercet.contracts.loop import VerificationVerdict
 from tercet.core import events as e
 from tercet.engine.session_reader import load_history
 from tercet.locales import read_text
+from tercet.models.model import Model
 from tercet.quality.screen import screen
 from tercet.quality.values import known_values
 
@@ -58,6 +59,8 @@ class Outcome:
     verdict: VerificationVerdict | None
     is_lossless: bool
     """Whether every value that was right in the draft is in the final text."""
+    undone: Sequence[str] = ()
+    """The right values that a repair lost before it was undone."""
 
     @property
     def flagged(self) -> list[str]:
@@ -129,10 +132,10 @@ def session_of(case: Case) -> tuple[Pack, Plan, Request]:
     return pack, plan, Request(intent="letter", input=case.get("request") or {})
 
 
-async def run_letter(case: Case) -> Outcome:
+async def run_letter(case: Case, repairers: Sequence[Model] = ()) -> Outcome:
     """Run the session of one letter until it ends or waits for a person."""
     pack, plan, request = session_of(case)
-    async with Runtime(pack, "memory:") as runtime:
+    async with Runtime(pack, "memory:", repairers=repairers) as runtime:
         result = await runtime.run(request, plan=plan)
         state = await runtime.state(result.session_id)
         history = await load_history(runtime.journal, state.start.tenant, result.session_id)
@@ -149,12 +152,15 @@ async def run_letter(case: Case) -> Outcome:
         draft=_text(reads[0]) if reads else "",
         final=str(state.outputs.get("letter", "")),
         verdict=verdicts[0] if verdicts else None,
+        undone=[each.undone for each in reads if each.undone],
         is_lossless=all(not before - after for before, after in pairwise(right)),
     )
 
 
 def _text(event: e.OutputsRead) -> str:
-    return next((each["text"] for each in event.texts if each["pointer"] == "/letter"), "")
+    # A short text is read behind its name.
+    text = next((each["text"] for each in event.texts if each["pointer"] == "/letter"), "")
+    return text.removeprefix("letter: ")
 
 
 def report_letters(found: Sequence[Outcome]) -> None:

@@ -99,6 +99,13 @@ class Behaviour(IntEnum):
     """An open circuit does not withhold a compensation: leaving an effect in place is worse than one more failed call. Before,
     the compensation was given up, even where a person had just asked for another attempt."""
 
+    REPAIRS_READ_AGAIN = 16
+    """Repaired outputs are read before they count, and a repair after which a right value is not there any more is undone. A
+    wrong value is not replaced where another one in its sentence is refused as well, and not by its negative. Ordinals and
+    decimals in words, dates in any usual order, full names, signs of currencies and of amounts, and how often in a day are
+    read; a part of a known account number is not taken for a card. A replay takes judgements by the earlier rules as
+    recorded. Before, wrong values of these kinds passed, and repairs could hurt letters that held them rightly."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

@@ -76,7 +76,9 @@ class OutputsRead(Fact, frozen=True, kw_only=True, tag="outputs_read"):
     texts: tuple[dict[str, Any], ...] = ()
     """Each text with its pieces, tokens and slots that could not be filled."""
     outputs: dict[str, Any] = {}
-    """The outputs that were rendered, or chosen among samples."""
+    """The outputs that were rendered, chosen among samples, or restored."""
+    undone: str = ""
+    """The right value that a repair has lost, so that what it changed was undone."""
 
 
 class OutputsVerified(Fact, frozen=True, kw_only=True, tag="outputs_verified"):

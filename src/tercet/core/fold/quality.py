@@ -22,7 +22,7 @@ from tercet.contracts.values.canonical import digest
 from tercet.core import events as e
 from tercet.core.budget import add
 from tercet.core.fold.base import changed, copy_fields, demand, step_of
-from tercet.core.outputs.rounds import remembered
+from tercet.core.outputs.rounds import remembered, round_of
 from tercet.core.plans import read_plan
 from tercet.core.state import Acceptance, Quality, State
 from tercet.quality.verification.results import result_refs
@@ -54,6 +54,7 @@ def afresh(quality: Quality) -> Quality:
         exit={},
         escalation={},
         best=None,
+        before=None,
         restored={},
         lapsed="",
     )
@@ -116,7 +117,7 @@ def outputs_read(state: State, event: e.OutputsRead) -> State:
         state,
         outputs=outputs,
         missing={name: why for name, why in state.missing.items() if name not in outputs},
-        quality=with_quality(state, read=event.texts, rendered=authored, drafts=drafts),
+        quality=with_quality(state, read=event.texts, rendered=authored, drafts=drafts, before=None),
     )
 
 
@@ -235,6 +236,7 @@ def outputs_repaired(state: State, event: e.OutputsRepaired) -> State:
         has_fetched=False,
         fresh=(),
         best=remembered(state),
+        before=round_of(state),
         rendered=state.quality.rendered,
         logprob=_logprob(state, event),
     )

@@ -15,6 +15,7 @@ from tercet.core import events as e
 from tercet.core.outputs.judging import choose_sample
 from tercet.core.outputs.review import OutputReview, ToRead, bound_text
 from tercet.locales import decimal_mark, read_text
+from tercet.quality.repair.losses import lost_value
 from tercet.quality.repair.regions import Edit, Region, splice
 from tercet.quality.verification.authored import mark_authored
 from tercet.quality.verification.verification import is_within
@@ -35,12 +36,41 @@ def read_outputs(review: OutputReview, now: int) -> e.OutputsRead:
         texts.append(read)
         if asked.author == "pack" or (not asked.source and read.text != _readable_text(asked, review.locale)):
             outputs = _put(outputs, asked, read)
+    texts, outputs, undone = _undo_losses(review, texts, outputs)
     changed = {name: value for name, value in outputs.items() if value != review.outputs.get(name)}
     return e.OutputsRead(
         at=now,
         locale=review.locale,
         texts=tuple(each.model_dump(mode="json", exclude_defaults=True) for each in texts),
         outputs=changed,
+        undone=undone,
+    )
+
+
+def _undo_losses(
+    review: OutputReview, texts: list[ReadText], outputs: JsonObject
+) -> tuple[list[ReadText], JsonObject, str]:
+    """Return texts and outputs without the repairs that have lost a right value, and that value."""
+    before = review.state.quality.before
+    old = (
+        {}
+        if before is None
+        else {each["pointer"]: ReadText.model_validate(each) for each in before.read or ()}
+    )
+    new = {each.pointer: each for each in texts if not is_within(each.pointer, review.executed)}
+    lost = {
+        pointer.parts(place)[0]: value
+        for place in old.keys() & new.keys()
+        if old[place].text != new[place].text and (value := lost_value(old[place], new[place], review.known))
+    }
+    if before is None or not lost:
+        return texts, outputs, ""
+    kept = [each for each in texts if pointer.parts(each.pointer)[0] not in lost]
+    restored = [each for place, each in old.items() if pointer.parts(place)[0] in lost]
+    return (
+        [*kept, *restored],
+        {**outputs, **{name: before.outputs[name] for name in lost}},
+        min(lost.values()),
     )
 
 

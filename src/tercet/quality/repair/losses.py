@@ -6,15 +6,20 @@ A repair with a loss is undone. People see the remaining changes as a unified di
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from difflib import unified_diff
 from itertools import chain
 from typing import Any, NamedTuple
 
-from tercet.contracts.documents import find_slots
+from tercet.contracts.documents import KnownValue, ReadText, TokenVerdict, find_slots
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values.pointer import value_at
 from tercet.quality.repair.regions import headings, is_there, text_at, texts
+from tercet.quality.rubric.safety import find_dangers
+from tercet.quality.screen import screen
+from tercet.quality.values import SIZES
 
 _COUNTED = {
     "list item": re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+\S", re.MULTILINE),
@@ -25,6 +30,8 @@ _KEPT_BY_RULES = {
     "sentence": re.compile(r"(?<=\S)[.!?…](?=\s|$)|[。।؟]"),
 }
 LONGEST_DIFF = 20_000
+RIGHT = ("bound", "found")
+"""The statuses of tokens that no repair may lose."""
 
 
 class Stated(NamedTuple):
@@ -118,6 +125,32 @@ def _list_lengths(value: Any, place: str = "") -> Iterator[tuple[str, int]]:
 
 def _is_stated(value: Stated, text: str) -> bool:
     return value.text in text or value.slot in {slot.name for slot in find_slots(text)}
+
+
+def lost_value(before: ReadText, after: ReadText, known: Sequence[KnownValue]) -> str:
+    """Return a token of a text that was right, and is not any more in the text as it was repaired; empty if there is none.
+
+    Whether the repaired text still states it in its role only reading it again can tell. A secret may go.
+    """
+    dangers = find_dangers(before.text)
+    right: list[TokenVerdict] = []
+    left = Counter(_size(each) for each in screen(after, known) if each.status in RIGHT)
+    for each in screen(before, known):
+        is_danger = any(danger.start < each.token.end and each.token.start < danger.end for danger in dangers)
+        if each.status in RIGHT and not is_danger:
+            right.append(each)
+    for each in right:
+        left[_size(each)] -= 1
+    return next((each.token.text for each in right if left[_size(each)] < 0), "")
+
+
+def _size(verdict: TokenVerdict) -> str:
+    """Return the value of a token: the same for two weeks and for 14 days."""
+    token = verdict.token
+    if token.kind != "amount" or token.unit not in SIZES:
+        return token.value
+    measure, size = SIZES[token.unit]
+    return f"{(Decimal(token.value) * size).normalize():f} {measure}"
 
 
 def show_difference(before: JsonObject, after: JsonObject) -> str:

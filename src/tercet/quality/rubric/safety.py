@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from tercet.quality.rubric.credentials import find_any_secrets
 
-_CARD = re.compile(r"(?<![\d-])(?:\d[ -]?){12,18}\d(?![\d-])")
+CARD = "number of a payment card"
+_CARD = re.compile(r"(?<![\w-])(?:\d[ -]?){12,18}\d(?![\d-])")
 _SOCIAL = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
 _INJECTION = re.compile(
     r"\b(?:ignore|disregard|forget)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+|my\s+)?(?:previous|prior|above|earlier|preceding)\s+"
@@ -19,7 +20,11 @@ _INJECTION = re.compile(
     re.IGNORECASE,
 )
 # Zero-width characters, those that turn the direction of writing, and the tags that no one sees.
-_INVISIBLE = re.compile("[\u200b-\u200d\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]+")
+_INVISIBLE = re.compile(
+    "(?:[\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
+    "|(?<![\u0600-\u109f\u1780-\u17ff\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])[\u200c\u200d])+"
+)
+"""Joiners are a part of Arabic, of scripts of India and its neighbours, and of pictures."""
 _DIRECTION = re.compile("[\u200e\u200f]+")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 """Scripts in which marks of direction are a part of ordinary texts."""
@@ -52,7 +57,7 @@ def _find(text: str) -> Iterator[Danger]:
         yield Danger(secret.kind, secret.start, secret.end, 1.0)
     for match in _CARD.finditer(text):
         if _is_card(match[0]):
-            yield Danger("number of a payment card", *match.span(), 1.0)
+            yield Danger(CARD, *match.span(), 1.0)
     for match in _SOCIAL.finditer(text):
         yield Danger("social security number", *match.span(), 1.0)
     for match in _INJECTION.finditer(text):

@@ -15,9 +15,9 @@ from tercet.contracts.outputs.rubric import CritiqueInput
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.text.prose import is_blank
 from tercet.contracts.values import pointer
-from tercet.quality.rubric.safety import Danger, find_dangers, mask
+from tercet.quality.rubric.safety import CARD, Danger, find_dangers, mask
 from tercet.quality.verification.leaves import Leaf, leaves, names
-from tercet.quality.verification.locations import Location
+from tercet.quality.verification.locations import Location, parse_location
 from tercet.quality.verification.verification import REFUSED
 
 _PARAGRAPH = re.compile(r"\S(?:(?!\n\s*\n).)*", re.DOTALL)
@@ -152,12 +152,27 @@ def score_coherent(given: CritiqueInput) -> Scored:
 
 def score_safe(given: CritiqueInput) -> Scored:
     """Return one, less what each danger takes off; a single secret leaves nothing."""
-    found = [*_dangers(given.output)]
+    accounts = [parse_location(each.location) for each in given.tokens if _is_known_account(each)]
+    found = [each for each in _dangers(given.output) if not _is_account(*each, accounts)]
     faults = tuple(
         Fault(f"it holds something that must not go out: {danger.kind}", place, hint="remove it")
         for danger, place in found
     )
     return Scored(round(max(0.0, 1 - sum(danger.penalty for danger, _ in found)), 6), faults)
+
+
+def _is_known_account(token: TokenVerdict) -> bool:
+    return token.token.kind == "account" and token.status in ("bound", "found")
+
+
+def _is_account(danger: Danger, place: str, accounts: Iterable[Location]) -> bool:
+    """Return whether a card number is a part of a known account: one in ten has its check digit by chance."""
+    where = parse_location(place) if danger.kind == CARD else None
+    return where is not None and any(
+        where.pointer == each.pointer
+        and (each.start is None or (each.start <= danger.start and danger.end <= (each.end or 0)))
+        for each in accounts
+    )
 
 
 def _dangers(output: JsonObject) -> Iterator[tuple[Danger, str]]:
