@@ -55,6 +55,14 @@ def test_equal_values_are_spelled_alike(schema: dict[str, Any], first: Any, seco
     assert canonical_params(spec, one) == one
 
 
+def test_a_default_is_the_value_that_a_call_leaves_out() -> None:
+    """A call without a parameter is the same as one with its default, whatever its other values are."""
+    spec = tool({"x": {"type": "string"}, "n": {"type": "integer", "default": 7}})
+    assert (
+        canonical_params(spec, {"x": "a"}) == canonical_params(spec, {"x": "a", "n": 7}) == {"x": "a", "n": 7}
+    )
+
+
 @pytest.mark.parametrize(
     ("schema", "first", "second"),
     [

@@ -163,6 +163,12 @@ class ToolSpec(ToolTerms):
         return frozenset() if is_weak else frozenset(self.parameter_names)
 
     @cached_property
+    def marked_parameters(self) -> tuple[str, ...]:
+        """The parameters by which people recognise a call of another run; the first one tells similar calls apart."""
+        declared = (self.once_per.identity if self.once_per else ()) or self.identity or self.authority
+        return declared or tuple(sorted(self.authority_parameters))
+
+    @cached_property
     def has_authority_everywhere(self) -> bool:
         """Whether parameters that the schema does not name carry authority as well."""
         return self.authority is None and MODE_RANK[self.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]

@@ -276,7 +276,10 @@ def hold_of(call: EffectiveStep, tools: Mapping[str, ToolSpec]) -> Amounts:
 
 def reservation_of(call: EffectiveStep, hold: Amounts) -> Fields:
     """Return the fields of an INTENT with what is reserved for a call and held back for its compensation; mostly none."""
-    fields = {field: n for field, amount in _AMOUNTS if (n := amount(call))}
+    fields: Fields = {}
+    for field, amount in _AMOUNTS:
+        if n := amount(call):
+            fields[field] = n
     if hold:
         fields |= {field: hold[name] for name, field in _HOLDS if name in hold}
     if call.tool.reserves is not None:

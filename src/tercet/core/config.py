@@ -180,21 +180,19 @@ class ExecutionPlan:
         cls, plan: Plan, surface: dict[str, ToolSpec], tools: Mapping[str, ToolSpec] | None = None
     ) -> ExecutionPlan:
         """Index a plan over a surface; `tools` are those of the pack, any of which may compensate a step."""
-        drawn = plan.graph
-        waiting = _downstream(drawn)
+        waiting = _downstream(plan.graph)
+        steps: dict[str, Step] = {}
+        calls: dict[str, EffectiveStep] = {}
+        order: dict[str, tuple[int, int, int]] = {}
+        for position, step in enumerate(plan.steps):
+            said = vars(step)  # reading a field of a contract by its name takes several times as long
+            name, tool = said["id"], said["tool"]
+            steps[name] = step
+            if tool is not None and tool in surface:
+                calls[name] = effective(position, step, surface[tool])
+            order[name] = (-said["priority"], -waiting[position], position)
         return cls(
-            plan=plan,
-            steps={step.id: step for step in plan.steps},
-            calls={
-                step.id: effective(position, step, surface[step.tool])
-                for position, step in enumerate(plan.steps)
-                if step.tool is not None and step.tool in surface
-            },
-            order={
-                step.id: (-step.priority, -waiting[position], position)
-                for position, step in enumerate(plan.steps)
-            },
-            tools=surface if tools is None else tools,
+            plan=plan, steps=steps, calls=calls, order=order, tools=surface if tools is None else tools
         )
 
     def for_run(self) -> ExecutionPlan:

@@ -135,16 +135,11 @@ def _sorted(value: Any) -> bytes:
 
 def marks_of(tool: ToolSpec, compared: dict[str, Any], identity: bytes) -> e.CallMarks:
     """Return the marks of a call with these `canonical_params`; `identity` are those that identify it, printed."""
-    names, once = _names(tool), tool.once_per
+    names, once = tool.marked_parameters, tool.once_per
     repeated = print_identity(repeat_params(tool, compared)) if once is not None else identity
     same = _short(tool, repeated)
     like = _short(tool, print_identity({names[0]: compared.get(names[0])})) if names else same
     return e.CallMarks(same=same, like=like, names=names)
-
-
-def _names(tool: ToolSpec) -> tuple[str, ...]:
-    declared = (tool.once_per.identity if tool.once_per else ()) or tool.identity or tool.authority
-    return declared or tuple(sorted(tool.authority_parameters))
 
 
 def _short(tool: ToolSpec, printed: bytes) -> str:

@@ -95,17 +95,18 @@ class Recorded:
         """
         steps, made = self.run.plan.steps, self.made
         params = {each.step_id: each.params for each in made}
-        return (
-            len(steps) == len(made) == len(params)
-            and all(
-                step.is_written_out and _is_without_repeats(vars(step)["evidence_refs"]) for step in steps
-            )
-            and all(call.params is vars(call.step)["params"] for call in self.planned.calls)
-            and _is_printed_alike(
-                [said["params"] for said in map(vars, steps)],
-                [params.get(said["id"]) for said in map(vars, steps)],
-            )
-        )
+        if not len(steps) == len(made) == len(params):
+            return False
+        planned: list[JsonObject] = []
+        ran: list[JsonObject | None] = []
+        for step in steps:
+            said = vars(step)
+            if not step.is_written_out or not _is_without_repeats(said["evidence_refs"]):
+                return False
+            planned.append(said["params"])
+            ran.append(params.get(said["id"]))
+        is_unaliased = all(call.params is vars(call.step)["params"] for call in self.planned.calls)
+        return is_unaliased and _is_printed_alike(planned, ran)
 
     @cached_property
     def ran(self) -> Review:

@@ -152,7 +152,7 @@ class Calls:
         return None
 
     def _find_refusal(self, intent: e.Intent, began: int, stop: Stopping) -> NotHappened | None:
-        if max(began, self._services.clock.now()) >= intent.deadline:
+        if began >= intent.deadline or self._services.clock.now() >= intent.deadline:
             # The deadline was ahead when the INTENT was written, but the journal was unavailable; a retry may still fit.
             return NotHappened(
                 error="its deadline passed before the call",

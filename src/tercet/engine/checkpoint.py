@@ -10,6 +10,7 @@ a few hashes for every step.
 from __future__ import annotations
 
 import zlib
+from binascii import unhexlify
 from hashlib import sha256
 
 import msgspec
@@ -87,7 +88,7 @@ def point(state: State, verdict: str) -> NewCheckpoint:
 
 
 def _digest(text: str) -> bytes:
-    return bytes.fromhex(text.removeprefix("sha256:"))
+    return unhexlify(text.removeprefix("sha256:"))
 
 
 def fold(state: State) -> NewCheckpoint:

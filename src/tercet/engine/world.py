@@ -192,7 +192,7 @@ class World:
         """Return which of the plan's tools differ from the definitions a person accepted; a shadow run does not check."""
         del command
         services, changes = self._services, ()
-        named = {step.tool for step in session.run.followed.plan.steps if step.tool}
+        named = {tool for step in session.run.followed.plan.steps if (tool := step.tool)}
         reaching = [tool for name in named if (tool := services.tools.get(name)) and tool.outside]
         if reaching and not session.run.state.start.shadow:
             await session.flush()  # the check may take long, so recorded events are written first

@@ -173,8 +173,8 @@ def check_names(*names: str) -> None:
     if (
         printed.isascii()
         and "\0" not in printed
-        and all(names)
-        and max(map(len, names), default=0) <= MOST_BYTES
+        and "" not in names
+        and (len(printed) <= MOST_BYTES or max(map(len, names)) <= MOST_BYTES)
     ):
         return  # one look at all of them, since every append names several
     for name in names:

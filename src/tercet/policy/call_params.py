@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from operator import is_
+from types import NoneType
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -63,7 +64,23 @@ def canonical_params(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
 
     The tool itself is called with the parameters as they were written.
     """
-    return _Walk(tool.parameters_schema, spell=_spell).of_object(params)
+    schema = tool.parameters_schema
+    if _is_as_written(schema.root, schema.plain, params):
+        return params
+    return _Walk(schema, spell=_spell).of_object(params)
+
+
+_AS_WRITTEN = frozenset({str, int, bool, NoneType})
+
+
+def _is_as_written(root: SchemaNode, plain: frozenset[str], params: dict[str, Any]) -> bool:
+    """Return whether no default is filled in, and every value has one spelling only: what most calls are."""
+    if root.defaults:
+        return False
+    for name, value in params.items():
+        if type(value) not in _AS_WRITTEN or (name in root.properties and name not in plain):
+            return False
+    return True
 
 
 def keeps_spelling(tool: ToolSpec, name: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from functools import cache, partial
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
@@ -60,8 +59,15 @@ LONG_MS = 3_600_000
 
 
 def _limits(pack: Pack, config: RunConfig) -> Callable[[RoleName], RoleLimit]:
-    """Return the function that looks up the limits of a model role for a decision, with a cache."""
-    return cache(partial(pack.limit_for, decision=config.spec))
+    """Return the function that looks up the limits of a model role for a decision, and remembers them."""
+    known: dict[RoleName, RoleLimit] = {}
+
+    def limit_for(role: RoleName) -> RoleLimit:
+        if role not in known:
+            known[role] = pack.limit_for(role, config.spec)
+        return known[role]
+
+    return limit_for
 
 
 def _raise_if_held(found: LeaseHeld) -> None:

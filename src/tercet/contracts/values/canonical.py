@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from tercet.contracts.errors import UsageError
 
-_MAX_INT = 2**53 - 1
+_MAX_FLOAT = float(2**53 - 1)
 _MIN_FLOAT = 1e-4
 """Below this, orjson switches to exponents earlier than ECMAScript."""
 _PRINT = (
@@ -131,7 +131,7 @@ def _count_whole_floats(value: Any, *, has_ascii_keys: bool) -> int | None:
 
 def _is_usual(number: float) -> bool:
     """Return whether orjson and ECMAScript print a float alike, except for the `.0` of a whole one."""
-    return -_MAX_INT <= number <= _MAX_INT and (abs(number) >= _MIN_FLOAT or number == 0)
+    return _MIN_FLOAT <= number <= _MAX_FLOAT or number == 0.0 or _MIN_FLOAT <= -number <= _MAX_FLOAT
 
 
 def _with_whole_floats_as_integers(value: Any) -> Any:

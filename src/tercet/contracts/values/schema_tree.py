@@ -46,6 +46,12 @@ class SchemaTree:
         """The declarations of the whole schema."""
         return self.node(self._schema)
 
+    @cached_property
+    def plain(self) -> frozenset[str]:
+        """The declared members without a format, and not both number and text: their texts and integers have one spelling."""
+        nodes = ((name, self.node(schema)) for name, schema in self.root.properties.items())
+        return frozenset(name for name, node in nodes if not node.formats and not node.is_number_or_text)
+
     def node(self, schema: Any) -> SchemaNode:
         """Return the declarations of a part of the schema."""
         known = self._nodes.get(id(schema))

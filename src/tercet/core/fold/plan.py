@@ -45,12 +45,12 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
     exposure = state.exposure or event.exposure
     added = frozenset(ids) if exposure else _added(state, event.plan)
     steps = {
-        step.id: kept.get(step.id)
+        name: kept.get(name)
         or StepState(
-            unmet=sum(ids[p] not in kept for p in order.predecessors[index]) + (index in awaiting),
-            is_added=step.id in added,
+            unmet=len([p for p in order.predecessors[index] if ids[p] not in kept]) + (index in awaiting),
+            is_added=name in added,
         )
-        for index, step in enumerate(plan.steps)
+        for index, name in enumerate(ids)
     }
     change, set_values, steps = _apply_change(state, event.plan, steps)
     needed = frozenset(ids) if event.origin == "planner" else _referenced_steps(plan, state)
@@ -63,7 +63,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         exposure=exposure,
         revision=state.revision + 1,
         steps=steps,
-        after={ids[index]: tuple(ids[s] for s in after) for index, after in enumerate(order.successors)},
+        after={ids[index]: tuple([ids[s] for s in after]) for index, after in enumerate(order.successors)},
         frontier=tuple(name for name in ids if name not in kept and not steps[name].unmet),
         unjudged=(),
         gates={},
