@@ -39,7 +39,7 @@ from tercet.cluster.connection import queue_of
 from tercet.cluster.drain import count_remaining
 from tercet.contracts.errors import TercetError
 from tercet.core.state import TERMINAL
-from tercet.engine.streams.api_keys import ApiKeys, NewKey
+from tercet.engine.streams.api_keys import SCOPES, ApiKeys, NewKey
 from tercet.executor.clock import SystemClock
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import SessionRow
@@ -377,7 +377,7 @@ async def run_round(folder: Path, *, sessions: int, seed: int, minutes: float) -
             keys = ApiKeys(journal)
 
             async def key(actor: Any) -> str:
-                wanted = NewKey(tenant=TENANT, actor=actor.id, roles=actor.roles, by="campaign")
+                wanted = NewKey(tenant=TENANT, actor=actor.id, roles=actor.roles, scopes=SCOPES, by="campaign")
                 return (await keys.create(wanted, SystemClock().now()))[1]
 
             owner, lead = await key(AGENT), await key(LEAD)

@@ -192,6 +192,20 @@ async def test_a_budget_is_not_extended_beyond_what_json_can_say(shop: Path) -> 
         assert "session" in await desk.rpc(operator, "getSession", session_id=session)
 
 
+async def test_an_escalation_opens_no_second_door_to_budgets_and_the_runs_of_others(shop: Path) -> None:
+    """What `extendBudget` and `cancelSession` refuse without the scope `operate`, a decision at a gate refuses too."""
+    async with open_desk() as desk:
+        owner, stranger = await desk.key("agt_support"), await desk.key("ann")
+        started = await desk.rpc(owner, "invokeAgent", request=REFUND)
+        gate = started["gates"][0]
+        more = {"tool_calls": 5}
+        for key, decision in ((owner, "extend"), (stranger, "extend"), (stranger, "abandon")):
+            refused = await desk.rpc(key, "decideEscalation", gate_id=gate, decision=decision, value=more)
+            assert refused["code"] == "scope_missing", (decision, refused)
+        allowed = await desk.rpc(owner, "decideEscalation", gate_id=gate, decision="abandon")
+        assert allowed["code"] == "wrong_answer"  # the scope suffices; this gate asks about a call
+
+
 async def test_every_call_of_a_batch_counts() -> None:
     """Twenty calls in one request are twenty calls: a batch over the limit is refused whole."""
     async with open_desk(limits=Limits(burst=25, calls_per_second=0.001)) as desk:

@@ -227,11 +227,15 @@ async def _steered(
 ) -> dict[str, Any]:
     """Do something to a session: its owner may, and so may operators."""
     runtime = await service.hub.of_session(caller.tenant, session)
-    actor = actor_for(caller, runtime)
+    await _demand_owner(caller, runtime, session)
+    return await _moved(service, runtime, await act(runtime, actor_for(caller, runtime)))
+
+
+async def _demand_owner(caller: Caller, runtime: Runtime, session: str) -> None:
+    """Raise `ServiceError` unless the caller owns a session, or has a credential for operators."""
     state = await runtime.state(session)
-    if state.start.actor["id"] != actor.id:
+    if state.start.actor["id"] != actor_for(caller, runtime).id:
         caller.demand("operate")
-    return await _moved(service, runtime, await act(runtime, actor))
 
 
 async def pause_session(service: Service, caller: Caller, params: SessionCommand) -> dict[str, Any]:
@@ -353,8 +357,15 @@ async def settle_outcome(service: Service, caller: Caller, params: SettleOutcome
 
 
 async def decide_escalation(service: Service, caller: Caller, params: DecideEscalation) -> dict[str, Any]:
-    """Decide how an escalated run goes on, or whether effects are compensated."""
+    """Decide how an escalated run goes on, or whether effects are compensated.
+
+    What another method needs a scope for needs it here as well: `extendBudget`, and `cancelSession` for the runs of others.
+    """
     gate, said = params.gate_id, {"note": params.note, "value": params.value}
+    if params.decision == "extend":
+        caller.demand("operate")
+    elif params.decision == "abandon":
+        await _demand_owner(caller, await service.hub.of_gate(caller.tenant, gate), session_of(gate))
     return await _answered(
         service, caller, gate, lambda r, a: r.decide(gate, params.decision, actor=a, **said)
     )
