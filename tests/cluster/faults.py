@@ -377,7 +377,9 @@ async def run_round(folder: Path, *, sessions: int, seed: int, minutes: float) -
             keys = ApiKeys(journal)
 
             async def key(actor: Any) -> str:
-                wanted = NewKey(tenant=TENANT, actor=actor.id, roles=actor.roles, scopes=SCOPES, by="campaign")
+                wanted = NewKey(
+                    tenant=TENANT, actor=actor.id, roles=actor.roles, scopes=SCOPES, by="campaign"
+                )
                 return (await keys.create(wanted, SystemClock().now()))[1]
 
             owner, lead = await key(AGENT), await key(LEAD)

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tercet.contracts.relations import REQUEST, find_sentences, is_of_class
+from tercet.contracts.relations import REQUEST, FieldSpec, find_sentences, is_of_class
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.steps.effective import effective
-from tercet.contracts.text.entities import Entity, bind_literal, is_named
+from tercet.contracts.text.entities import Entity, Pasted, bind_literal, is_named
 from tercet.contracts.values import pointer, references
 from tercet.contracts.values.kinds import UNKNOWN, Kind, declared_among, fits, named_kind, result_kind
 from tercet.contracts.values.references import Leaf, Place
@@ -145,16 +146,20 @@ class Sources:
                 name=str(place[0]) if place else None,
                 is_declared=target.is_declared,
                 patterns=field.patterns,
-                pasted=field.pasted,
+                pasted=self._pasted(field),
             )
             if isinstance(found, Entity):
                 where = f"characters {found.start + 1} to {found.end} of {field.of}"
                 return Holder(REQUEST, at, target, f"named in the request: {where}"), ""
             if found is not None:
                 why = f"is one of several things in {field.of} that fit, and no pattern tells them apart"
-            elif not why and is_named(text, value, patterns=field.patterns, pasted=field.pasted):
+            elif not why and is_named(text, value, patterns=field.patterns, pasted=self._pasted(field)):
                 why = f"is named in {field.of}, but not for this parameter"
         return None, why
+
+    def _pasted(self, field: FieldSpec) -> Pasted:
+        knows_all = self._review.ctx.goes_by(Behaviour.EVERY_TAG_MARKS)
+        return field.pasted if knows_all or field.pasted == "trusted" else "untrusted_by_ascii_tags"
 
     def is_marked(self, place: Sequence[str | int]) -> bool:
         """Return whether a part of the request may contain untrusted text."""

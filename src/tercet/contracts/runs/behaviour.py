@@ -106,6 +106,10 @@ class Behaviour(IntEnum):
     read; a part of a known account number is not taken for a card. A replay takes judgements by the earlier rules as
     recorded. Before, wrong values of these kinds passed, and repairs could hurt letters that held them rightly."""
 
+    EVERY_TAG_MARKS = 17
+    """In a sentence, tags with names in any script, with dots in them or behind a space mark pasted text, and so do comments,
+    CDATA and long quotations between corner brackets. Before, what stood between such marks counted as the caller's words."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

@@ -31,7 +31,8 @@ LONGEST_SENTENCE = 10_000
 _MARGIN = 200
 """How far the reading goes beyond that, to see where the last entity ends."""
 
-Pasted: TypeAlias = Literal["untrusted", "trusted"]
+Pasted: TypeAlias = Literal["untrusted", "trusted", "untrusted_by_ascii_tags"]
+"""Whether pasted text vouches for values; the last is "untrusted" as it was before every tag marked pasted text."""
 
 ENTITY_KINDS = frozenset(
     {"email", "uri", "account", "amount", "number", "date", "file", "quoted", "id", "name"}
@@ -91,7 +92,7 @@ def find_hidden(text: str, pasted: Pasted) -> tuple[Span, ...]:
     read = text[: LONGEST_SENTENCE + _MARGIN]
     is_cut = len(read) > LONGEST_SENTENCE
     behind = (Span(LONGEST_SENTENCE, len(text)),) if is_cut else ()
-    return (*(find_pasted(read, is_cut=is_cut) if pasted == "untrusted" else ()), *behind)
+    return (*(find_pasted(read, is_cut=is_cut) if pasted != "trusted" else ()), *behind)
 
 
 def entity_fits(entity: Entity, kind: str | None, name: str | None, *, is_declared: bool) -> bool:
@@ -201,7 +202,10 @@ def _equals(entity: Entity, value: Any, text: str, *, is_id: bool) -> bool:
 @lru_cache(maxsize=512)
 def _find_entities(text: str, patterns: tuple[str, ...], pasted: Pasted) -> tuple[Entity, ...]:
     is_cut = len(text) > LONGEST_SENTENCE
-    hidden = find_pasted(text, is_cut=is_cut) if pasted == "untrusted" else find_delimiters(text)
+    if pasted == "trusted":
+        hidden = find_delimiters(text)
+    else:
+        hidden = find_pasted(text, is_cut=is_cut, by_ascii_tags=pasted == "untrusted_by_ascii_tags")
     text = unify_lines(text)
     found = [*_recognise(cover(text, hidden, "\n"))]
     captured = [*_capture(cover(text, hidden, FILLER), patterns, found)]

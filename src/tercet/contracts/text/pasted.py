@@ -37,11 +37,19 @@ _CLOSING = {
 _APOSTROPHES = "'‘‚`»›"
 """Marks that stand alone in some texts, as an apostrophe or an arrow: one without its partner opens no quotation."""
 _LINE_ENDS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), "\n")
-_FENCES = ("```", "~~~")
-_OPENING = re.compile(r"```|~~~|<(?P<tag>[A-Za-z][\w:-]*)(?![\w:-])(?!\s*/>)(?=[\s/>])")
-"""A fence, or the beginning of a tag. Its attributes are not read: they may contain anything, also `>` and closing tags."""
+_OPENING = re.compile(
+    r"```|~~~|<(?P<tag>[^\W\d][\w:.-]*)(?![\w:.-])(?!\s*/>)(?=[\s/>])|<\s+(?P<spaced>[^\W\d][\w:.-]*)[^<>]*>|<!--|<!\[|<\?"
+)
+"""A fence, or the beginning of a tag, of a comment or of CDATA. The attributes of a tag are not read: they may contain
+anything, also `>` and closing tags."""
+_ASCII_OPENING = re.compile(r"```|~~~|<(?P<tag>[A-Za-z][\w:-]*)(?![\w:-])(?!\s*/>)(?=[\s/>])(?P<spaced>)")
+"""The tags that were known before every tag was."""
+_ENDS = {"```": "```", "~~~": "~~~", "<!--": "-->", "<![": "]]>", "<?": "?>"}
+"""What opens a block without a name, and what ends it."""
 _WHOLE_TAG = re.compile(r"```|~~~|<[A-Za-z][\w:-]*(?:\s[^<>]*)?>")
-_CLOSING_TAG = re.compile(r"</([A-Za-z][\w:-]*)\s*>")
+_CLOSING_TAG = re.compile(r"<\s*/\s*([^\W\d][\w:.-]*)\s*>")
+_LONG_CORNERS = re.compile(rf"[「『][^」』]{{{LONGEST_QUOTATION + 1},}}[」』]?")
+"""Quotations between corner brackets stand directly beside letters."""
 _QUOTED_LINE = re.compile(r"^[^\S\n]*(?:[\u200b-\u200d\u2060\ufeff][^\S\n]*)*>.*$", re.MULTILINE)
 _HEADER = re.compile(
     r"""^[ \t*_]*(?:
@@ -79,14 +87,17 @@ def unify_lines(text: str) -> str:
     return text.translate(_LINE_ENDS)
 
 
-def find_pasted(text: str, *, is_cut: bool = False) -> tuple[Span, ...]:
-    """Return the parts that were pasted into a text. `is_cut` says that the text goes on: what is open then stays open."""
+def find_pasted(text: str, *, is_cut: bool = False, by_ascii_tags: bool = False) -> tuple[Span, ...]:
+    """Return the parts that were pasted into a text. `is_cut` says that the text goes on: what is open then stays open;
+    `by_ascii_tags` knows no other tags, as runs before `EVERY_TAG_MARKS` did."""
     # A program that quotes a text may mark only the lines that end with `\n`, so a quoted line reaches to the next of those.
     quoted = [*_QUOTED_LINE.finditer(text)]
     text = unify_lines(text)
     quoted += _QUOTED_LINE.finditer(text)
     hidden = [Span(*match.span()) for match in quoted]
-    hidden += _find_blocks(text, is_cut=is_cut)
+    hidden += _find_blocks(text, _ASCII_OPENING if by_ascii_tags else _OPENING, is_cut=is_cut)
+    if not by_ascii_tags:
+        hidden += (Span(*match.span()) for match in _LONG_CORNERS.finditer(text))
     hidden += _find_message(cover(text, hidden, "\n"))
     covered = cover(text, hidden, "\n")
     long = [Span(start, end) for start, end, is_short in _find_marks(covered) if not is_short]
@@ -103,17 +114,17 @@ def find_quotations(text: str) -> tuple[Span, ...]:
     return tuple(Span(start + 1, end - 1) for start, end, is_short in _find_marks(text) if is_short)
 
 
-def _find_blocks(text: str, *, is_cut: bool) -> Iterator[Span]:
-    """Yield fenced code and what stands between tags.
+def _find_blocks(text: str, openings: re.Pattern[str], *, is_cut: bool) -> Iterator[Span]:
+    """Yield fenced code, comments, CDATA, and what stands between tags.
 
     A block ends at the last fence, or at the last closing tag of its name or of a tag inside: text that was pasted into it
     could contain closing marks too.
     """
     last = {match[1].lower(): match.end() for match in _CLOSING_TAG.finditer(text)}
-    last |= {fence: text.rfind(fence) + len(fence) for fence in _FENCES}
+    last |= {opening: text.rfind(end) + len(end) for opening, end in _ENDS.items() if end in text}
     start = end = -1
-    for opening in _OPENING.finditer(text):
-        closing = last.get((opening["tag"] or opening[0]).lower(), 0)
+    for opening in openings.finditer(text):
+        closing = last.get((opening["tag"] or opening["spaced"] or opening[0]).lower(), 0)
         if opening.start() < end:
             end = max(end, closing)
             continue
