@@ -11,7 +11,6 @@ from typing import Any, assert_never, cast
 from babel import Locale
 from babel.dates import format_date
 from babel.numbers import format_currency, format_decimal, format_percent
-from babel.units import format_unit
 
 from tercet.contracts.documents import KnownValue, PluralForms, ValueType
 from tercet.contracts.errors import UsageError
@@ -20,6 +19,8 @@ from tercet.contracts.text.prose import to_decimal
 from tercet.locales.vocabulary import Units, parse_locale
 from tercet.quality.values import infer_type
 
+_PLURALS = ("zero", "one", "two", "few", "many", "other")
+_EXACT = {"zero": 0, "one": 1, "two": 2}
 _BREAKS = re.compile(r"\s*[\n\r\v\f\x85\u2028\u2029]\s*")
 
 
@@ -62,23 +63,34 @@ def _quantity(number: Decimal, known: KnownValue, locale: Locale, units: Units) 
     shown = format_decimal(number, locale=locale, decimal_quantization=False)
     if not known.unit:
         return shown
-    own: PluralForms = dict(units.get(known.unit, {}).get(locale.language, {}))
-    if own:
-        form = own.get(locale.plural_form(abs(number))) or own.get("other") or ""
-        # `one` is for 21 too in some languages, and a form without the number would say that it is 1.
-        is_exact = "{}" in form or number == {"zero": 0, "one": 1, "two": 2}.get(
-            locale.plural_form(abs(number)), number
-        )
-        return (form if is_exact and form else own.get("other", "{}")).replace("{}", shown)
-    # Babel takes `spoon` for a tablespoon: a unit is one of CLDR's only by its whole name.
-    names = [str(name) for name in locale.unit_display_names]
-    if not any(known.unit in (name, name.partition("-")[2]) for name in names):
+    plural = locale.plural_form(abs(number))
+    forms = units.get(known.unit, {}).get(locale.language) or _cldr_forms(known.unit, plural, locale)
+    if not forms:
         raise UsageError(
             f"the unit {known.unit!r} is neither in CLDR nor declared for {locale.language!r}",
             remedy=f"declare it under [decision.quality.units.{known.unit}], such as "
             f'{locale.language} = {{ one = "{{}} {known.unit}", other = "{{}} {known.unit}s" }}',
         )
-    return format_unit(shown if number < 0 else number, known.unit, "long", locale=locale)
+    form = forms.get(plural) or ""
+    # `one` is for 21 too in some languages, and a form without the number would say that it is 1.
+    is_exact = "{}" in form or number == _EXACT.get(plural, number)
+    return (form if is_exact and form else forms.get("other", "{}")).replace("{}", shown)
+
+
+def _cldr_forms(unit: str, plural: str, locale: Locale) -> PluralForms:
+    """Return the forms that CLDR has of a unit, by its whole name; the shortest where it has no longer ones.
+
+    Babel itself would write the English name then, and take `spoon` for a tablespoon.
+    """
+    patterns = cast("Mapping[str, Any]", cast("Any", locale)._data["unit_patterns"])
+    for width in ("long", "short", "narrow"):
+        for name, widths in patterns.items():
+            found: Mapping[str, Any] = widths.get(width) or {}
+            if unit in (name, name.partition("-")[2]) and {plural, "other"} & found.keys():
+                return {
+                    each: str(form).replace("{0}", "{}") for each, form in found.items() if each in _PLURALS
+                }
+    return {}
 
 
 def _table(known: KnownValue, locale: Locale) -> str:
