@@ -77,6 +77,19 @@ def test_pages_outside_of_docs_are_on_the_site(site: Path) -> None:
     assert (site / "CHANGELOG.html").is_file()
 
 
+@pytest.mark.slow
+def test_every_link_within_the_site_leads_to_a_file_of_it(site: Path) -> None:
+    """Links to pages, and to files such as the dashboard, which are shown in `docs/` by their path in the repository."""
+    broken: list[str] = []
+    for page in sorted(site.rglob("*.html")):
+        base = site if page.name == "404.html" else page.parent
+        for address in re.findall(r'<a [^>]*?href="([^"#?:]+)["#?]', page.read_text(encoding="utf-8")):
+            target = (site / address.lstrip("/")) if address.startswith("/") else base / address
+            if not (target.is_file() or (target / "index.html").is_file()):
+                broken.append(f"{page.relative_to(site)}: {address}")
+    assert not broken
+
+
 def test_every_page_has_its_place_in_the_navigation() -> None:
     """A page in `docs/` is listed under `nav` in mkdocs.yml; design notes have an index of their own."""
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")

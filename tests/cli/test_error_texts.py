@@ -21,6 +21,19 @@ from .harness import REFUNDS, Tercet
 NOBODY = 65534
 
 
+def test_a_plan_that_is_not_json_names_its_file(tercet: Tercet) -> None:
+    """A pack's header, for example."""
+    error = tercet("run", REFUNDS, "--plan", REFUNDS / "pack.toml", "--json").json["error"]
+    assert (error["code"], str(REFUNDS / "pack.toml") in error["message"]) == ("plan_invalid", True)
+
+
+def test_development_needs_an_address_of_a_journal_first(tercet: Tercet) -> None:
+    """A file's name alone is not an address, with --dev as without."""
+    for more in ((), ("--dev",)):
+        error = tercet("run", REFUNDS, "--journal", "mine.db", *more, "--json").json["error"]
+        assert "sqlite:///mine.db" in error["remedy"], more
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [

@@ -121,6 +121,8 @@ def test_a_settled_call_that_happened_is_not_repeated(
 BAD = [
     (("settle", "Q"), "usage"),
     (("settle", "Q", "--did-not-happen", "--value", "1"), "usage"),
+    (("settle", "Q", "--happened", "--did-not-happen"), "usage"),
+    (("settle", "Q", "--did-not-happen", "--happened"), "usage"),
     (("settle", "Q", "--happened", "--value", "{"), "value_invalid"),
     (("approve", "Q"), "wrong_answer"),
     (("deny", "nonsense"), "unknown_gate"),

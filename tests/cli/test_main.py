@@ -54,6 +54,13 @@ def test_a_group_alone_shows_its_commands(tercet: Tercet, group: str) -> None:
     assert all(name.split()[1] in answer.out for name in COMMANDS if name.startswith(f"{group} "))
 
 
+def test_an_option_without_its_value_names_the_help_of_its_command(tercet: Tercet) -> None:
+    """Also in a group."""
+    remedy = "--help lists its arguments and options"
+    assert f"tercet gates deny {remedy}" in tercet("gates", "deny", "ses_1.g1", "--note").text
+    assert f"tercet verify {remedy}" in tercet("verify", "--plan").text
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -145,6 +145,27 @@ def test_a_session_is_not_resumed_with_what_has_moved(
     assert "tercet sessions migrate" in answer.json["error"]["remedy"]
 
 
+def test_a_cancelled_session_is_not_told_to_be_cancelled(office: Office, copied: Path) -> None:
+    """Resumed with another pack, it can be moved, or resumed with its own; its gate sends nobody to start it again."""
+    session = office.run(READ, SEND)
+    assert office.tercet("sessions", "cancel", session).code == 0
+    _bump(copied)
+    error = office.tercet("sessions", "resume", session, "--pack", copied, "--json").json["error"]
+    assert "it is cancelled already" in error["remedy"]
+    assert "sessions cancel" not in error["remedy"]
+    error = office.say("clerk_1", "gates", "approve", f"{session}.g1").json["error"]
+    assert error["code"] == "session_ending"
+    assert error["remedy"].startswith(f"tercet sessions resume {session} ")
+    assert office.tercet("sessions", "migrate", session, "--pack", copied).code == 5
+
+
+def test_an_effect_is_settled_only_after_the_gates_of_its_session(office: Office) -> None:
+    """Resuming a session that waits at a gate does not bring it to its end."""
+    session = office.run(READ, SEND)
+    error = office.tercet("sessions", "settle", session, "send", "--json").json["error"]
+    assert error["remedy"] == f"answer its gate first: tercet gates show {session}.g1"
+
+
 @pytest.mark.req("R264")
 def test_a_moved_session_is_reviewed_anew(office: Office, copied: Path) -> None:
     """Migrating voids the approval that was there: the new gate asks again, under the new pack."""

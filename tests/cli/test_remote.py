@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import socket
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,21 @@ def test_a_stopped_tool_pauses_and_goes_on(people: dict[str, Terminal]) -> None:
     assert (resumed.code, resumed.json["status"]) == (4, "awaiting_gate")
 
 
+def test_a_wrong_key_and_a_wrong_address_say_what_to_set(
+    people: dict[str, Terminal], monkeypatch: pytest.MonkeyPatch, tercet: Tercet, hosted: Hosted
+) -> None:
+    """A user of the command line sets a variable, and sends no header; the address that did not answer is named."""
+    monkeypatch.setenv("TERCET_API_KEY", "tck_wrong")
+    error = tercet("sessions", "list", "--server", hosted.url, "--json").json["error"]
+    assert (error["code"], "TERCET_API_KEY" in error["remedy"]) == ("unauthenticated", True)
+    with socket.socket() as taken:  # bound, and not listening
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        error = tercet("sessions", "list", "--server", f"http://127.0.0.1:{port}", "--json").json["error"]
+    assert f"127.0.0.1:{port}: " in error["message"]
+    assert "Error" not in error["message"]
+
+
 def test_a_plan_is_reviewed_by_the_service(people: dict[str, Terminal]) -> None:
     """The verdict and the exit code are those of the service's own pack; a refused plan is not run."""
     agent = people["agent"]
@@ -206,7 +222,9 @@ def test_a_plan_is_reviewed_by_the_service(people: dict[str, Terminal]) -> None:
     assert (good.code, good.json["verdict"]["outcome"]) == (0, "ok")
     bad = agent("verify", REFUNDS, PLANS / "plan_a.json", is_json=False)
     assert (bad.code, "evidence_not_pinned" in bad.text) == (3, True)
-    unnamed = agent("run", REFUNDS, "--plan", PLANS / "plan_a.json")
+    only = agent("run", REFUNDS, "--plan", PLANS / "plan_a.json")
+    assert (only.code, only.json["standing"]) == (3, "refused")  # the pack has one decision
+    unnamed = agent("run", "refunds", "--plan", PLANS / "plan_a.json")
     assert (unnamed.code, "--intent" in unnamed.json["error"]["remedy"]) == (2, True)
     run = agent("run", REFUNDS, "--plan", PLANS / "plan_a.json", "--intent", "support.refund")
     assert (run.code, run.json["standing"]) == (3, "refused")

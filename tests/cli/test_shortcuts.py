@@ -54,6 +54,15 @@ def test_an_unknown_command_names_the_nearest(tercet: Tercet, words: tuple[str, 
     assert error["remedy"].partition("?")[0].split(", ")[0] == f"did you mean {nearest}"
 
 
+@pytest.mark.parametrize("word", ["pause", "prone", "erasee", "pruned"])
+def test_no_mistake_is_answered_with_a_command_that_deletes(tercet: Tercet, word: str) -> None:
+    """Unless the user has typed its very name."""
+    remedy = tercet(word, "--json").json["error"]["remedy"]
+    assert "prune" not in remedy
+    assert "erase" not in remedy
+    assert "tercet sessions prune" in tercet("prune", "--json").json["error"]["remedy"]
+
+
 def test_what_is_suggested_exists() -> None:
     """Neither a shortcut nor a synonym leads to a command that is gone."""
     assert {" ".join(words[:2]) for words in SHORTCUTS.values()} <= set(COMMANDS)

@@ -265,11 +265,13 @@ class _Play:
     async def _answer(self, runtime: Runtime, kind: str, actor: Actor, gate: OpenGate) -> None:
         options = ("extend", "replan", "accept_partial", "abandon", "compensate", "keep")
         if kind == "settle":
-            value = {"id": "told", "n": 1}
-            await runtime.settle(gate.id, happened=len(gate.id) % 2 == 0, value=value, actor=actor)
+            happened = len(gate.id) % 2 == 0
+            value = {"id": "told", "n": 1} if happened else None
+            await runtime.settle(gate.id, happened=happened, value=value, actor=actor)
         elif kind == "take over":
             answer = options[(len(actor.roles) + gate.at) % len(options)]
-            await runtime.decide(gate.id, answer, actor=actor, value={"tool_calls": 1})
+            value = {"tool_calls": 1} if answer == "extend" else None
+            await runtime.decide(gate.id, answer, actor=actor, value=value)
         elif kind == "withdraw" and gate.approvals:
             theirs = {each.id: each for each in PEOPLE[:5]}[gate.approvals[-1].actor]
             await runtime.withdraw(gate.id, actor=theirs)

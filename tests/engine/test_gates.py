@@ -435,7 +435,8 @@ def test_a_tool_that_declares_nothing_is_never_repeated_blindly(
                 await runtime.approve(gate_of(result), actor=BOB)
             with pytest.raises(UsageError, match="no JSON"):
                 await runtime.settle(gate_of(result), happened=True, value=float("nan"), actor=BOB)
-            await runtime.settle(gate_of(result), happened=happened, value={"n": 9}, actor=BOB)
+            value = {"n": 9} if happened else None
+            await runtime.settle(gate_of(result), happened=happened, value=value, actor=BOB)
             result = await runtime.resume(result.session_id)
             assert (result.status, result.outputs) == ("completed", {"n": 9 if happened else 7})
             used = (await runtime.state(result.session_id)).used

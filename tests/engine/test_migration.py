@@ -230,7 +230,9 @@ def test_a_lost_call_is_not_forgotten_elsewhere(
                 assert moved.gate is not None
                 assert (moved.gate.kind, moved.gate.step) == ("reconcile", "a")
                 assert (moved.gate.shown["tool"], moved.gate.shown["params"]) == ("do.it", {"n": "a"})
-                await runtime.settle(moved.gate.id, happened=happened, value=1, actor=BOB)
+                await runtime.settle(
+                    moved.gate.id, happened=happened, value=1 if happened else None, actor=BOB
+                )
                 assert (await runtime.resume(session, planner=other)).status == "failed"
                 report = await runtime.artifact(session)
                 assert isinstance(report, FailureReport)

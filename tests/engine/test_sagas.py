@@ -20,6 +20,7 @@ from tercet.packs.pack import Pack
 from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 from tercet.tools.tool import Absent, Happened
+from tercet.view.gate import question_text
 
 from .test_limits import failing
 from .test_runs import Script
@@ -336,6 +337,8 @@ async def test_whether_a_compensation_happened_is_asked_where_its_tool_cannot_te
         assert result.gate is not None
         assert (result.status, result.gate.kind, result.gate.step) == ("awaiting_gate", "reconcile", "~b")
         assert result.gate.shown["params"] == {"n": "b"}
+        asked = question_text((await runtime.state(result.session_id)).gates[result.gate.id])
+        assert asked == "did the compensation of b (undo.it) happen?"
         value = {"n": "b"} if happened else None
         await runtime.settle(result.gate.id, happened=happened, value=value, actor=BOB)
         result = await runtime.resume(result.session_id)

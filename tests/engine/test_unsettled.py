@@ -225,6 +225,6 @@ async def test_a_call_that_would_be_repeated_is_asked_about_at_the_end(
         result = await running
         assert result.gate is not None
         assert (result.status, result.gate.kind) == ("awaiting_gate", "reconcile")
-        await runtime.settle(result.gate.id, happened=happened, value=1, actor=BOB)
+        await runtime.settle(result.gate.id, happened=happened, value=1 if happened else None, actor=BOB)
         assert (await runtime.resume(row.session_id)).status == "cancelled"
     assert workshop.calls == [("a", 1), ("a", 2)]

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from engine.quality_desk import AUTHORED, LETTER, desk
+from engine.test_limits import failing
 from engine.workshop import ADA, ASK, BOB, CLEO, Workshop, plan, step
 from tercet.cli.journals import RecordedSession
 from tercet.cli.sessions.next_commands import Commands
@@ -18,7 +19,9 @@ from tercet.core import events as e
 from tercet.replay.run_data import read_run
 from tercet.view.events import RunData
 from tercet.view.gate import GateView
+from tercet.view.html.graph import draw_plan
 from tercet.view.html.page import render
+from tercet.view.html.safe_text import SafeText
 from tercet.view.quality import acceptance_text
 from tercet.view.run import run_view
 from tercet.view.session import count_run
@@ -76,6 +79,34 @@ def test_a_two_person_approval_names_both_everywhere(workshop: Workshop) -> None
     assert (view.session.counts.approvals, "1 call, 2 approvals" in text) == (2, True)
 
 
+def test_a_compensated_step_is_not_shown_as_done(workshop: Workshop) -> None:
+    """In the list of steps, in the graph, in the headline of the run and on the terminal."""
+    workshop.tool("do.it", compensate={"tool": "undo.it", "params": {}}, reversibility="compensable")
+    workshop.tool("undo.it", no_compensation="it undoes")
+    workshop.tool("fail.it", failing(99), no_compensation="it does nothing")
+
+    async def main() -> RunData:
+        async with workshop.runtime(workshop.pack(on_failure="compensate")) as runtime:
+            steps = step("a", params={}), step("b", "fail.it", params={}, depends_on=("a",))
+            result = await runtime.run(ASK, plan=plan(*steps), actor=ADA)
+            assert result.gate is not None
+            await runtime.decide(result.gate.id, "abandon", actor=BOB)
+            result = await runtime.resume(result.session_id)
+            assert result.status == "failed", result
+            return await read_run(runtime.journal, "default", result.session_id)
+
+    run = workshop.run(main())
+    view = run_view(run)
+    done, failed = view.plans[0].steps
+    assert (done.mark, done.tone, done.word) == ("↶", "quiet", "compensated by undo.it")
+    assert failed.mark == "✗"
+    drawing = draw_plan(view.plans[0], SafeText())
+    assert drawing is not None
+    assert (drawing.nodes[0].mark, drawing.nodes[0].how) == ("↶", "compensated by undo.it")
+    assert view.session.effects == ("a was compensated by undo.it.",)
+    assert "a was compensated by undo.it" in shown(run)
+
+
 def test_the_numbers_of_a_run_agree(workshop: Workshop) -> None:
     """A retried call and one that a lost process cut off count as they were made, on the page and on the terminal."""
     run = eventful(workshop)
@@ -113,7 +144,7 @@ def test_skipped_steps_are_counted_apart(workshop: Workshop) -> None:
 
     run = workshop.run(main())
     assert count_run(run.state, run.events).steps_text == "1 of 2 steps done, 1 skipped"
-    assert "completed in 0 ms: 1 of 2 steps done, 1 skipped" in shown(run)
+    assert "completed in 0 ms of work: 1 of 2 steps done, 1 skipped" in shown(run)
     assert "<dt>steps done, 1 skipped</dt><dd>1 of 2</dd>" in render(run_view(run))
 
 

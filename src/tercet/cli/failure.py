@@ -58,12 +58,12 @@ class Failure:
         }
 
 
-def describe_failure(error: Exception) -> Failure:
-    """Return the failure that an exception stands for."""
+def describe_failure(error: Exception, command: str = "") -> Failure:
+    """Return the failure that an exception stands for; `command` is the one that was called, such as `sessions list`."""
     complaint = getattr(error, "format_message", None)
     if callable(complaint):
         # An exception of the parser. The classes differ between versions of typer; this method does not.
-        return Failure(code="usage", message=_sentence(str(complaint())), remedy=_help_for(error))
+        return Failure(code="usage", message=_sentence(str(complaint())), remedy=_help_for(error, command))
     match error:
         case InternalError():
             return _bug(error.message)
@@ -132,8 +132,9 @@ def _bug(what: str) -> Failure:
     )
 
 
-def _help_for(error: object) -> str:
-    path = getattr(getattr(error, "ctx", None), "command_path", "") or "tercet"
+def _help_for(error: object, command: str) -> str:
+    # The parser does not say where an option lacks its value.
+    path = getattr(getattr(error, "ctx", None), "command_path", "") or f"tercet {command}".strip()
     return f"{path} --help lists its arguments and options"
 
 

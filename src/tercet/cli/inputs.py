@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from tercet.contracts.errors import PackError, UsageError
+from tercet.contracts.errors import PackError, PlanError, UsageError
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import MAX_BYTES, load_plan
 from tercet.contracts.problem import Problem
@@ -46,7 +46,12 @@ def check_pack(folder: Path) -> tuple[Problem, ...]:
 
 def read_plan(name: str) -> Plan:
     """Read the plan in a file, or on stdin if the name is `-`."""
-    return load_plan(_read(name, "plan"))
+    try:
+        return load_plan(_read(name, "plan"))
+    except PlanError as error:
+        if name == STDIN:
+            raise
+        raise PlanError([each.model_copy(update={"file": name}) for each in error.problems]) from error
 
 
 def reject_template(plan: Plan, name: str, command: str) -> None:

@@ -129,7 +129,8 @@ def _report_error(error: Exception, words: Sequence[str]) -> ExitCode:
     # Imported late, like the commands: it needs the error types of many packages.
     from tercet.cli.failure import describe_failure, report, wants_json  # noqa: PLC0415
 
-    failure = describe_failure(error)
+    known = (" ".join(words[:length]) for length in (2, 1))
+    failure = describe_failure(error, next((each for each in known if each in COMMANDS), ""))
     report(failure, as_json=wants_json(words))
     return failure.exit_code
 
@@ -275,6 +276,9 @@ SHORTCUTS: dict[str, tuple[str, ...]] = {
 }
 """Short names of commands. `status` with an id is `show`."""
 
+DELETING = ("sessions prune", "erase")
+"""The commands that delete something for good."""
+
 SYNONYMS = {
     "start": "run",
     "execute": "run",
@@ -315,6 +319,8 @@ def _require_known(group: Any, args: list[str], home: str) -> None:
     own = [words for words in COMMANDS if words.startswith(home)]
     by_name = {words.rpartition(" ")[2]: words for words in (*COMMANDS, *own)} | SYNONYMS
     by_name |= {} if home else {name: name for name in (*GROUPS, *SHORTCUTS)}
+    # What deletes is suggested only to a user who has typed its name, without its group.
+    by_name = {name: words for name, words in by_name.items() if name == word or words not in DELETING}
     near = dict.fromkeys(by_name[each] for each in get_close_matches(word, by_name, n=3, cutoff=0.6))
     path = f"tercet {home}".strip()
     remedy = f"did you mean {', '.join(f'tercet {each}' for each in near)}?" if near else ""

@@ -44,7 +44,9 @@ Server: TypeAlias = Annotated[
     ),
 ]
 Force: TypeAlias = Annotated[bool, flag("Overwrite a file that Tercet did not make.", "--force")]
-Note: TypeAlias = Annotated[str, option("TEXT", "The reason, which is recorded.", show_default=False)]
+Note: TypeAlias = Annotated[
+    str, option("TEXT", "The reason, which is recorded.", "--note", "--reason", show_default=False)
+]
 Intent: TypeAlias = Annotated[
     str | None,
     option(

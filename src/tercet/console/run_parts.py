@@ -20,6 +20,7 @@ from tercet.view.html.graph import Drawing, draw_plan
 from tercet.view.html.safe_text import SafeText
 from tercet.view.plan import CallAttempt, PlanView, StepView, call_attempts
 from tercet.view.timeline import Timeline, timeline
+from tercet.view.vocabulary import step_text
 
 STEPS, EVENTS, CALLS, FACTS, POINTS = 40, 120, 20, 25, 50
 """How many of each a page shows."""
@@ -210,7 +211,7 @@ def _call_entry(position: int, intent: e.Intent, events: Sequence[e.Event]) -> T
         at=intent.at,
         call=call_attempts(mine)[0],
         exchange=None,
-        step=intent.step,
+        step=step_text(intent.step),
         tool=intent.tool,
         params=intent.params,
         has_result=done is not None,

@@ -138,7 +138,7 @@ def _gate_answer(said: Reply, state: State, at: int, *, inbox: int, outside: boo
             remedy=f"tercet gates show {said.gate} shows the question",
         )
     if gate.expires and at >= gate.expires and said.answer != "withdraw":
-        raise _gate_expired(gate)
+        raise _gate_expired(gate, said.session)
     if said.digest and said.digest != gate.digest:
         raise UsageError(
             f"gate {said.gate} is about another call than the one with digest {said.digest[:20]}…",
@@ -209,7 +209,7 @@ def _gate_of(said: Reply, state: State) -> OpenGate:
         raise UsageError(
             f"gate {said.gate} is closed, and its session is ending: {state.reason}",
             code="gate_expired" if state.ending == "expired" else "session_ending",
-            remedy="start the run again",
+            remedy=f"tercet sessions resume {said.session} brings it to its end; start another run only then",
         )
     raise UsageError(
         f"gate {said.gate} is not open",
@@ -218,12 +218,12 @@ def _gate_of(said: Reply, state: State) -> OpenGate:
     )
 
 
-def _gate_expired(gate: OpenGate) -> UsageError:
+def _gate_expired(gate: OpenGate, session: str) -> UsageError:
     """Return the error for an answer to an expired gate."""
     return UsageError(
         f"gate {gate.id} has expired, and its session with it",
         code="gate_expired",
-        remedy="start the run again",
+        remedy=f"tercet sessions resume {session} brings it to its end; start another run only then",
     )
 
 

@@ -144,7 +144,10 @@ def reply(
     listed: bool = False,
     changes: Mapping[str, Any] | None = None,
 ) -> Reply:
-    """Return an answer to a gate; raises `UsageError` for an invalid gate id or values that are not JSON."""
+    """Return an answer to a gate; raises `UsageError` for an invalid gate id, values that are not JSON, and a value that
+    the answer does not take."""
+    if value is not None and answer not in ("happened", "extend"):
+        raise UsageError(f"{answer} takes no value", remedy="leave the value out")
     if (fault := not_plain(value)) is not None:
         raise UsageError(
             f"this value is not JSON: {fault}", code="not_json", remedy="give the result of the call as JSON"

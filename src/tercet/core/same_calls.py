@@ -89,15 +89,22 @@ def outcome_of(state: State, key: str) -> CallOutcome:
 
 
 def _is_compensated(state: State, key: str) -> bool:
-    tenant = state.start.tenant
     ways = (
         undo
-        for undo in state.undo
-        if undo.tool
-        and undo.key == digest(["undo", tenant, key, undo.tool])
-        and not (undo.bound is not None and undo.bound.proposed)  # a plan may propose one that undoes nothing
+        for undo in find_compensations(state, key)
+        if not (undo.bound is not None and undo.bound.proposed)  # a plan may propose one that undoes nothing
     )
     return any(state.steps[undo.name].status == "done" for undo in ways)
+
+
+def find_compensations(state: State, key: str) -> Iterator[e.Undo]:
+    """Yield the calls that compensate a call of a session, by its key."""
+    tenant = state.start.tenant
+    return (
+        undo
+        for undo in state.undo
+        if undo.tool and undo.name in state.steps and undo.key == digest(["undo", tenant, key, undo.tool])
+    )
 
 
 # --- descriptions ---

@@ -421,14 +421,24 @@ def demand_pack(pack: Pack, state: State) -> None:
         raise UsageError(
             f"session {start.session} belongs to the agent {start.planner}, which decides step by step",
             code="pack_version_mismatch",
-            remedy=f"move it to the agent's current tools in Python: await engine.migrate({start.session!r}); or end it with tercet sessions cancel",
+            remedy=f"move it to the agent's current tools in Python: await engine.migrate({start.session!r}){_or_cancel(state)}",
         )
     if pack.hash != start.pack_hash:
         raise UsageError(
             f"session {start.session} is pinned to {start.pack} with hash {start.pack_hash[:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",
             code="pack_version_mismatch",
-            remedy="resume it with the pack that it was started with; or move it to this one with tercet sessions migrate, or end it with tercet sessions cancel",
+            remedy=f"{_ending_words(state)}resume it with the pack that it was started with, or move it to this one with tercet sessions migrate{_or_cancel(state)}",
         )
+
+
+def _ending_words(state: State) -> str:
+    """Return that a run is ending already, as the beginning of a remedy; empty if it is not."""
+    return f"it is {state.ending} already, and has only to end: " if state.ending else ""
+
+
+def _or_cancel(state: State) -> str:
+    """Return that a run can be cancelled, as the end of a remedy; empty for one that is ending already."""
+    return "" if state.ending else "; or end it with tercet sessions cancel"
 
 
 def demand_pins(pack: Pack, state: State, config: RunConfig) -> None:
@@ -443,5 +453,5 @@ def _snapshot_mismatch(state: State, what: str) -> UsageError:
     return UsageError(
         f"session {start.session} is pinned to snapshot {start.snapshot}, which {what}",
         code="snapshot_version_mismatch",
-        remedy="restore the evidence files of that snapshot; or move it to what is there now with tercet sessions migrate, or end it with tercet sessions cancel",
+        remedy=f"{_ending_words(state)}restore the evidence files of that snapshot, or move it to what is there now with tercet sessions migrate{_or_cancel(state)}",
     )

@@ -192,7 +192,7 @@ class Pack(Header):
                 code="unknown_snapshot",
                 remedy=f"choose one of {', '.join(self.snapshots)}"
                 if self.snapshots
-                else "add evidence files to the pack",
+                else "the pack has no evidence: leave the snapshot out, or add evidence files to the pack",
             )
         return tuple(_by_id([fact for fact in self.evidence if fact.snapshot == snapshot]))
 

@@ -362,15 +362,28 @@ def _json(response: httpx2.Response) -> dict[str, Any]:
 def _refusal(response: httpx2.Response) -> RemoteError:
     error = as_object(_json(response).get("error")) or {}
     told = as_object(error.get("data")) or error
+    code = str(told["code"]) if isinstance(told.get("code"), str) else None
+    remedy = str(told.get("remedy") or "") or None
+    if response.status_code == 401:
+        remedy = f"set {VARIABLE} to an API key of the service that was not revoked and has not expired, or pass api_key in Python"
     return RemoteError(
         str(told.get("message") or f"the service answered with HTTP status {response.status_code}"),
-        code=str(told["code"]) if isinstance(told.get("code"), str) else None,
-        remedy=str(told.get("remedy") or "") or None,
+        code=code,
+        remedy=remedy,
     )
 
 
-def _unreachable(error: Exception) -> RemoteError:
+def _unreachable(error: httpx2.HTTPError) -> RemoteError:
     return RemoteError(
-        f"the service cannot be reached: {type(error).__name__}: {error}",
+        f"the service cannot be reached: {_place_of(error)}{error or 'no answer'}",
         remedy="check its address, and that it runs: tercet serve",
     )
+
+
+def _place_of(error: httpx2.HTTPError) -> str:
+    """Return the address that a request was sent to, as the beginning of a message; empty if it never got so far."""
+    try:
+        url = error.request.url if isinstance(error, httpx2.RequestError) else None
+    except RuntimeError:  # the error belongs to no request
+        url = None
+    return f"{url.host}{f':{url.port}' if url.port else ''}: " if url is not None else ""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tercet.contracts.gate import HandOff
+from tercet.contracts.plan import compensated_step
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values import pointer
 from tercet.core import events as e
@@ -30,6 +31,7 @@ from tercet.view.vocabulary import (
     answer_word,
     login_words,
     need_text,
+    step_text,
 )
 
 _SHOWN_APART = frozenset(
@@ -457,7 +459,7 @@ def gate_view(
         kind=gate.kind,
         step=gate.step,
         names=gate.names,
-        title=f"{name}{f' at {gate.step}' if gate.step else ''}",
+        title=f"{name}{f' at {step_text(gate.step)}' if gate.step else ''}",
         question=question_text(gate),
         is_open=is_open,
         state=word,
@@ -477,7 +479,7 @@ def gate_view(
         produced=_produced(gate, confidence or {}) if gate.kind == "output" else _escalated(gate, state, is_open=is_open),
         undo=tuple(as_object(entry) or {} for entry in as_list(shown.get("undo")) or ()),
         earlier=(*_repeats(gate), *map(_recent, recent)),
-        plan=tuple(_planned(as_object(entry) or {}, gate) for entry in as_list(shown.get("plan")) or ()),
+        plan=tuple(_planned(as_object(entry) or {}, gate, state) for entry in as_list(shown.get("plan")) or ()),
         cost_microcents=int(shown.get("cost_microcents") or 0),
         budget=as_object(shown.get("budget")) or {},
         answers=said,
@@ -502,12 +504,14 @@ def _escalated(gate: OpenGate, state: State, *, is_open: bool) -> ProducedView |
     )  # fmt: skip
 
 
-def _planned(step: JsonObject, gate: OpenGate) -> PlannedStep:
+def _planned(step: JsonObject, gate: OpenGate, state: State) -> PlannedStep:
+    """Return a step of the plan that a gate shows, as it is now: others may have ended since the gate was opened."""
     name = str(step.get("step"))
+    now = state.steps.get(name)
     return PlannedStep(
         step=name,
         tool=str(step.get("tool") or "note"),
-        status=str(step.get("status")),
+        status=str(step.get("status")) if now is None else now.status,
         is_asked=name in gate.calls,
     )
 
@@ -529,9 +533,11 @@ def question_text(gate: OpenGate) -> str:
         case "approval":
             lane = as_object(gate.shown.get("lane")) or {}
             also = f" and {first_names(list(gate.covers))}" if gate.covers else ""
-            what = f"{lane['step']} of lane {gate.lane}" if lane else f"{gate.step}{also}"
+            what = f"{lane['step']} of lane {gate.lane}" if lane else f"{step_text(gate.step)}{also}"
             return f"may {what} be called? ({first_names(gate.names) or 'this call needs an approval'})"
         case "reconcile":
+            if host := compensated_step(gate.step):
+                return f"did the compensation of {host} ({gate.shown.get('tool', '?')}) happen?"
             return f"did {gate.step} happen?"
         case "escalation" | "compensation" | "output":
             return f"{QUESTIONS[gate.kind]}{f' ({first_names(gate.names)})' if gate.names else ''}"

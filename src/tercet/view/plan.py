@@ -10,6 +10,7 @@ from tercet.contracts.plan import Plan, Step
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.plans import read_plan
+from tercet.core.same_calls import find_compensations
 from tercet.core.state import State, StepState
 from tercet.view.diff import Revision, revisions
 from tercet.view.events import RunData, attempt_text, describe, describe_turn, lane_use
@@ -51,6 +52,8 @@ class StepView:
     tone: Tone
     word: str
     """Its status in a few words."""
+    is_undone: bool
+    """Whether the run has compensated it, or tries to."""
     error: str
     """Why it failed, is unknown or was skipped."""
     is_kept: bool
@@ -192,7 +195,8 @@ def _steps(run: RunData, period: PlanPeriod, plan: Plan, *, is_last: bool) -> It
         if is_kept:
             mine = before_it.get(step.id, [])
         done = next((event for event in reversed(mine) if isinstance(event, e.Complete)), None)
-        mark, tone, word = _status(state, is_over=is_over)
+        undone = _compensation(run.state, state)
+        mark, tone, word = undone or _status(state, is_over=is_over)
         yield StepView(
             id=step.id,
             tool=step.tool or step.kind,
@@ -200,6 +204,7 @@ def _steps(run: RunData, period: PlanPeriod, plan: Plan, *, is_last: bool) -> It
             mark=mark,
             tone=tone,
             word=word,
+            is_undone=undone is not None,
             error=step_error(state),
             is_kept=is_kept,
             latency_ms=next((event.latency for event in reversed(mine) if isinstance(event, e.Complete | e.Abort)), None),
@@ -235,6 +240,19 @@ def _by_step(events: Iterable[e.Event]) -> dict[str, list[e.Event]]:
 def _status(state: StepState, *, is_over: bool) -> Status:
     is_idle = is_over and state.status in ("gated", "pending")
     return Status("·", "quiet", "never called") if is_idle else STEPS[state.status]
+
+
+def _compensation(state: State, step: StepState) -> Status | None:
+    """Return how far the compensation of a step is; None if the run does not compensate it."""
+    undo = next(find_compensations(state, step.key), None) if step.key else None
+    if undo is None:
+        return None
+    made = state.steps[undo.name]
+    if made.status == "done":
+        mark, tone, word = CALL_OUTCOMES["compensated"]
+        return Status(mark, tone, f"{word} by {undo.tool}")
+    mark, tone, word = STEPS[made.status]
+    return Status(mark, tone, f"compensation by {undo.tool}: {word}")
 
 
 def step_error(state: StepState) -> str:

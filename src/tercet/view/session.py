@@ -266,7 +266,8 @@ def compensated_steps(rollback: RollbackResult | None) -> tuple[CompensatedStep,
     found: list[CompensatedStep] = []
     for entry in rollback.log if rollback is not None else ():
         if entry.status is RollbackStatus.COMPENSATED:
-            found.append(CompensatedStep(step=entry.step_id, text="compensated", note="", tone="good"))
+            by = f" by {entry.compensating.tool}" if entry.compensating else ""
+            found.append(CompensatedStep(step=entry.step_id, text=f"compensated{by}", note="", tone="good"))
             continue
         settled = f", settled by {entry.settled_by}" if entry.settled_by else ""
         note = "; ".join(filter(None, [entry.error, entry.note]))
@@ -336,6 +337,11 @@ class SessionView:
     scores: tuple[ScoreView, ...]
     compensated: tuple[CompensatedStep, ...]
     hashes: tuple[Hash, ...]
+
+    @property
+    def effects(self) -> tuple[str, ...]:
+        """Its effects with their compensation, one sentence each, for its headline."""
+        return tuple(f"{each.step} was {each.text}." for each in self.compensated)
 
     @property
     def evidence(self) -> str:

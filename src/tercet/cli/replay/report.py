@@ -25,7 +25,7 @@ from tercet.core.state import State
 from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
 from tercet.view.terminal.text import count, duration_text, printable, utc_time
 from tercet.view.text import amount_text
-from tercet.view.vocabulary import login_words
+from tercet.view.vocabulary import login_words, step_text
 
 if TYPE_CHECKING:
     from tercet.view.session import SessionView
@@ -220,7 +220,7 @@ def _show_way(screen: Screen, audit: AuditRecord) -> None:
     screen.put(" → ".join(audit.loop_trace), first="  phases       ")
     for entry in audit.all_tool_traces:
         call, result = entry.call, entry.result
-        told = f"{printable(call.step_id, 60)}: {call.tool}, {result.outcome} in {duration_text(result.latency_ms)}"
+        told = f"{printable(step_text(call.step_id), 60)}: {call.tool}, {result.outcome} in {duration_text(result.latency_ms)}"
         screen.put(told, first="  call         ")
     for name, cost in audit.cost_by_phase.items():
         if cost != PhaseCost():

@@ -29,7 +29,7 @@ from tercet.cli.run.case_view import (
 from tercet.cli.run.review import Case, case_for_input, review_in, run_config_for
 from tercet.cli.run.run import Models, Planner
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.sessions.session_json import schedule_json, slack_text, time_text, untimed_text
+from tercet.cli.sessions.session_json import schedule_json, slack_rows, time_text
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
@@ -336,8 +336,7 @@ def _rows(proposal: Proposal) -> dict[str, str]:
     return {
         "asked": _cost_text(proposal.cost) if proposal.cost else "",
         "time": f"at least {time_text(timed)}" if timed.sequential_ms else "",
-        "slack": slack_text(timed),
-        "": untimed_text(timed),
+        **slack_rows(timed),
         "orders": orders_text(proposal.flexibility),
         "links": "\n".join(map(_link_text, proposal.links[:6])) + _more(len(proposal.links)),
         "added": "\n".join(map(_ordering_text, proposal.added[:6])) + _more(len(proposal.added)),

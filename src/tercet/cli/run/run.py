@@ -304,6 +304,8 @@ def run(
     if plan is not None and given is not None:
         reject_template(given, plan, "run")
     asked = intent or (given.intent if given else None)
+    if asked is None and is_service(options.journal) and (pack / "pack.toml").is_file():
+        asked = _only_intent(load_pack(pack))
     request = Request(intent=asked or "", input=read_input(input_), request_key=request_key)
     if is_service(options.journal):
         sent = {
@@ -319,9 +321,9 @@ def run(
     require_local_journal(options.journal, is_dev=dev)
     caller = str(read_traceparent(traceparent)) if traceparent else ""
     loaded = load_checked_pack(pack)
-    spec = loaded.decision_for(asked)
+    loaded.decision_for(asked)
     actor = starting_actor(loaded, as_, is_dev=dev)
-    request = request.model_copy(update={"intent": asked or (*spec.intents, spec.id)[0]})
+    request = request.model_copy(update={"intent": asked or _only_intent(loaded)})
     has_template = any(each.intent == request.intent for each in loaded.templates)
     is_filled = given is None and has_template and not model and planner in (None, "template")
     return options.run(
@@ -344,6 +346,12 @@ def run(
         is_new=True,
         evidence=[fact.id for fact in loaded.evidence] if is_filled else (),
     )
+
+
+def _only_intent(pack: Pack) -> str:
+    """Return the first intent of a pack's only decision; raises `UsageError` if it has several."""
+    spec = pack.decision_for(None)
+    return (*spec.intents, spec.id)[0]
 
 
 def _invoke(

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, TypeAlias
 
-import msgspec
 from rich.text import Text
 
 from tercet.cli import ExitCode
@@ -114,9 +113,6 @@ def modify(
             "--set",
         ),
     ] = None,
-    note: Annotated[
-        str, option("TEXT", "The reason, which is recorded.", "--note", "--reason", show_default=False)
-    ] = "",
     options: MessageOptions,
 ) -> ExitCode:
     """Send a call or outputs back for changes, or set values of a call.
@@ -129,7 +125,7 @@ def modify(
     critic refuses the values, the call waits again as it was. Only holders of a role of the gate can set values,
     never the owner of the run. Earlier approvals of the gate are void.
     """
-    return _answer(gate, "modify", msgspec.structs.replace(options, note=note), set_values=set_values or ())
+    return _answer(gate, "modify", options, set_values=set_values or ())
 
 
 @takes(MessageOptions)
@@ -149,14 +145,14 @@ def withdraw(
 def settle(
     gate: GateId,
     *,
-    happened: Annotated[
-        bool | None,
+    happened: Annotated[bool, flag("The call took effect: it is not made again.", "--happened")] = False,
+    did_not_happen: Annotated[
+        bool,
         flag(
-            "Whether the call took effect; if it did not, it is made when the session is resumed.",
-            "--happened/--did-not-happen",
-            show_default=False,
+            "The call did not take effect: it is made when the session is resumed.",
+            "--did-not-happen",
         ),
-    ] = None,
+    ] = False,
     value: Annotated[
         str | None, option("JSON", "The result of the call, if it happened: later steps may refer to it.")
     ] = None,
@@ -167,10 +163,12 @@ def settle(
     Check first in the system that it would have changed. `tercet gates show` prints the call, its key, and a value in
     the shape that --value needs.
     """
-    if happened is None:
+    if happened == did_not_happen:
         raise UsageError(
-            "neither --happened nor --did-not-happen is given",
-            remedy="check in the system that the call would have changed, then pass one of them",
+            "--happened and --did-not-happen exclude each other"
+            if happened
+            else "neither --happened nor --did-not-happen is given",
+            remedy="check in the system that the call would have changed, then give either --happened or --did-not-happen, not both",
         )
     if value is not None and not happened:
         raise UsageError("a call that did not happen has no result", remedy="leave --value out")

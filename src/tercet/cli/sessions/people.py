@@ -20,6 +20,8 @@ from tercet.cli.server_option import is_service
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.core.state import State
+from tercet.database.schema import parse_address
+from tercet.journal.errors import JOURNAL
 from tercet.packs import Pack
 from tercet.packs.people import actor_for, load_people
 
@@ -136,7 +138,7 @@ def starting_actor(pack: Pack, name: str, *, is_dev: bool) -> Actor:
 
 def require_local_journal(url: str, *, is_dev: bool) -> None:
     """Raise `UsageError` for `--dev` with a journal that other machines may share."""
-    if is_dev and not url.startswith(("sqlite:", "memory:")) and not is_service(url):
+    if is_dev and not is_service(url) and parse_address(url, JOURNAL).backend == "postgres":
         raise UsageError(
             "--dev needs a journal on this machine",
             code="simulation_refused",

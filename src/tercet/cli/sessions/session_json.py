@@ -87,8 +87,7 @@ def timing_rows(recorded: RecordedSession) -> dict[str, str]:
     found = timing(recorded)
     if found is None or not found.sequential_ms:
         return {}
-    rows = {"time": time_text(found), "slack": slack_text(found), "": untimed_text(found)}
-    return {label: text for label, text in rows.items() if text}
+    return {"time": time_text(found), **slack_rows(found)}
 
 
 # --- time ---
@@ -128,14 +127,19 @@ def time_text(schedule: Schedule) -> str:
 
 def slack_text(schedule: Schedule) -> str:
     """Return which steps may wait, and for how long; empty if none may."""
-    waiting = {name: window.slack_ms for name, window in schedule.windows.items() if window.slack_ms}
+    waiting = {
+        name: window.slack_ms
+        for name, window in schedule.windows.items()
+        if window.slack_ms and window.source != "unknown"
+    }
     return listed([f"{name} may wait {duration_text(ms)}" for name, ms in waiting.items()], most=6)
 
 
-def untimed_text(schedule: Schedule) -> str:
-    """Return the steps whose duration is unknown; empty if there is none."""
+def slack_rows(schedule: Schedule) -> dict[str, str]:
+    """Return the steps that may wait, and those whose duration is unknown, with a label for the first row."""
     unknown = [name for name, window in schedule.windows.items() if window.source == "unknown"]
-    return f"not known of {listed(unknown)}" if unknown else ""
+    texts = (slack_text(schedule), f"not known of {listed(unknown)}" if unknown else "")
+    return {("" if label else "slack"): text for label, text in enumerate(filter(None, texts))}
 
 
 # --- session json ---

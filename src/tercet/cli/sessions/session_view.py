@@ -208,7 +208,10 @@ def show_ending(
         case "completed":
             partial = " as partial" if state.partial else ""
             shadow = ": rehearsed, no tool was called" if state.start.shadow else ""
-            work = shadow or f" in {duration_text(state.used.wall_clock)}: {count_run(state, ()).steps_text}"
+            work = (
+                shadow
+                or f" in {duration_text(state.used.wall_clock)} of work: {count_run(state, ()).steps_text}"
+            )
             screen.say(Text.assemble((f"✓ completed{partial}", style), work))
             _show_outputs(screen, state)
         case "refused":
@@ -300,9 +303,11 @@ def _show_next(screen: Screen, state: State, commands: Commands, rollback: Rollb
         return
     where = standing(state)
     invitation = _INVITATIONS.get(where, "Show it with:")
+    if any(gate.kind == "reconcile" for gate in state.gates.values()):
+        invitation = "Find out in the system that the call went to, report it, then resume:"
     if commands.is_remote:
         invitation = _REMOTE_INVITATIONS.get(where, invitation)
-    if unsettled_steps(rollback):
+    if state.is_over and unsettled_steps(rollback):
         invitation = "When you have dealt with the remaining effects, record that:"
     screen.offer(f"  {invitation}", *lines)
 

@@ -168,7 +168,9 @@ async def settle_rollback(
         raise UsageError(
             f"session {session} is not over: it is {state.status}",
             code="session_not_over",
-            remedy=f"tercet sessions resume {session} brings it to its end",
+            remedy=f"answer its gate first: tercet gates show {next(iter(state.gates))}"
+            if state.gates
+            else f"tercet sessions resume {session} brings it to its end",
         )
     settlement = Settlement(step=step, by=by, at=now, note=note)
     data = name_owner(msgspec.json.encode(settlement), tenant, rollback_of(session))

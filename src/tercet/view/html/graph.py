@@ -377,6 +377,8 @@ def _node(
 
 
 def _how(step: StepView) -> str:
+    if step.is_undone:
+        return step.word
     is_accepted = any(chip.text == JUDGED["accept"].word for chip in step.verdicts)
     word, *rest = step.progress.split(" · ")
     return " · ".join(("accepted" if is_accepted else word, *rest))
