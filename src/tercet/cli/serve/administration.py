@@ -177,7 +177,9 @@ tercet call approveGate '{"gate_id": "ses_0123456789abcdef.g1"}' --server https:
 
 
 def call(
-    method: Annotated[str, argument("METHOD", "The method, such as getSession; docs/service.md lists them.")],
+    method: Annotated[
+        str, argument("METHOD", "The method, such as getSession (the page HTTP API lists them).")
+    ],
     params: Annotated[str, argument("PARAMS", "Its parameters: a JSON object, or @FILE.")] = "{}",
     *,
     server: Annotated[

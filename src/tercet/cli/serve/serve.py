@@ -66,7 +66,7 @@ Notifications: TypeAlias = Annotated[
     Path | None,
     option(
         "FILE",
-        "The targets of notifications, as docs/notifications.md describes them; without it, this process sends none.",
+        "The targets of notifications (the page Notifications describes the file); without it, this process sends none.",
         "--notifications",
     ),
 ]
@@ -164,7 +164,7 @@ def serve(
 ) -> ExitCode:
     """Serve packs over HTTP, and run their sessions.
 
-    Callers start runs, answer gates and read records by JSON-RPC at /rpc; docs/service.md describes it. Sessions that
+    Callers start runs, answer gates and read records by JSON-RPC at /rpc, as the page HTTP API describes. Sessions that
     were answered, resumed or orphaned are continued automatically. On loopback a key for you is printed, which is
     valid until the process ends. Other callers need an API key or a token of --oidc-issuer; an address that other
     machines can reach is refused without either. On SIGTERM and Ctrl-C, calls in flight finish, and every session is
@@ -227,7 +227,7 @@ def console(
 ) -> ExitCode:
     """Open the console of a journal in a browser, on this machine only.
 
-    Shows what waits for you and lets you answer it as yourself; docs/console.md describes the pages. It prints a link that
+    Shows what waits for you and lets you answer it as yourself. It prints a link that
     logs you in once, and opens it. Sessions that were answered go on by themselves, as with `tercet serve`. Ctrl-C stops it.
     """
     require_local_journal(journal, is_dev=dev)
