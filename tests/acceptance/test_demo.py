@@ -176,10 +176,12 @@ def test_the_commands_at_its_end_work(told: dict[str, Any]) -> None:
 
 
 def test_it_reads_well_without_a_terminal(tmp_path: Path) -> None:
-    """In a pipe it asks nothing, pauses nowhere and uses no colour; each scene is there, with the journal's own words."""
-    code, out = play(tmp_path / "demo")
+    """In a pipe it asks nothing, pauses nowhere, uses no colour and shows no link even with `--console`; each scene is
+    there, with the journal's own words."""
+    code, out = play(tmp_path / "demo", "--console")
     assert code == 0
     assert "\x1b" not in out
+    assert "/console/login" not in out
     scenes = [
         "refused by the critic: missing_evidence",
         "the file does not exist",
@@ -229,14 +231,6 @@ def test_the_gate_can_be_left_open(tmp_path: Path) -> None:
     assert left.refunds() == []
 
 
-def test_enter_approves(tmp_path: Path) -> None:
-    """Enter at the prompt is an approval."""
-    code, said = play_at_terminal(tmp_path / "demo", "\n")
-    assert code == 0
-    assert "paid once" in said
-    assert len(Left(folder=tmp_path / "demo").refunds()) == 1
-
-
 # --- the console ---
 
 
@@ -278,8 +272,8 @@ def test_the_gate_is_answered_in_the_console(tmp_path: Path, answer: str, code: 
     assert ("is dead: signal 9" in said) == (answer == "approve")
 
 
-def test_it_ends_by_offering_the_console_on_the_run_that_it_made(tmp_path: Path) -> None:
-    """Enter at the end opens the session's page; whoever left the gate open can answer it there, and it is paid."""
+def test_enter_approves_and_then_opens_the_console_on_the_run_that_was_made(tmp_path: Path) -> None:
+    """Enter at the prompt is an approval, and Enter at the end opens the session's page."""
     pages: list[httpx2.Response] = []
 
     def look(said: str) -> str:
@@ -289,14 +283,14 @@ def test_it_ends_by_offering_the_console_on_the_run_that_it_made(tmp_path: Path)
 
     code, said = play_at_terminal(tmp_path / "demo", "\n", **{"q ends": "\n", "closes the console": look})
     assert code == 0, said
+    assert "paid once" in said
+    assert len(Left(folder=tmp_path / "demo").refunds()) == 1
     assert pages[0].url.path == f"/console/sessions/{_session(said)}"
     assert "completed" in pages[0].text
 
 
-def test_with_yes_or_without_a_terminal_it_never_waits_and_opens_nothing(tmp_path: Path) -> None:
+def test_with_yes_it_never_waits_and_opens_nothing(tmp_path: Path) -> None:
     """`--console` changes nothing there: the demo approves by itself, and shows no link."""
-    code, out = play(tmp_path / "piped", "--console")
-    assert (code, "/console/login" in out) == (0, False)
     code, said = play_at_terminal(tmp_path / "yes", "", "--console", "--yes", **{"q quits": "", "q ends": ""})
     assert (code, "console" in said.partition("Try next")[2]) == (0, False), said
 
