@@ -57,9 +57,7 @@ def test_a_real_model_proposes_and_the_critic_has_the_last_word(
     monkeypatch.setenv("TERCET_LIBRARY_DB", str(library))
     pack = shutil.copytree(LOCAL, tmp_path / "local", ignore=shutil.ignore_patterns("*.db", "__pycache__"))
     declared = (pack / "pack.toml").read_text(encoding="utf-8")
-    (pack / "pack.toml").write_text(
-        declared.replace("max_replans = 2", "max_replans = 1"), encoding="utf-8"
-    )
+    (pack / "pack.toml").write_text(declared.replace("max_replans = 2", "max_replans = 1"), encoding="utf-8")
     run = CliRunner().invoke(app, ["run", str(pack), *ASKED, "--json"])
     assert run.exit_code in (0, 3, 5), run.output
     session = json.loads(run.stdout)["session_id"]

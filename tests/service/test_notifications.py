@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from email import message_from_bytes, policy
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,6 +38,7 @@ from tercet.engine.streams.notices import (
     resend,
 )
 from tercet.executor.clock import SystemClock
+from tercet.journal.errors import LeaseHeld
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append, Journal
@@ -196,6 +197,15 @@ async def test_a_receiver_that_is_down_is_tried_again_with_the_same_id() -> None
     assert notifier.counts["retried"] == len(hook.ids) - 1 >= 2
 
 
+async def resend_once_released(leases: LeaseClient, notice: str) -> None:
+    """Have a notice sent again; the notifier that gave it up may hold it for a moment longer."""
+    while True:
+        with suppress(LeaseHeld):
+            await resend(leases, notice, by="olga")
+            return
+        await asyncio.sleep(0.01)
+
+
 async def test_a_receiver_that_no_one_runs_is_given_up_and_sent_again_by_an_operator() -> None:
     """Nothing listens: after the last attempt it is listed as failed, until an operator has it sent again."""
     journal = MemoryJournal()
@@ -212,7 +222,7 @@ async def test_a_receiver_that_no_one_runs_is_given_up_and_sent_again_by_an_oper
         assert delivery.error.startswith("the receiver cannot be reached")
         with open_hook(port) as hook:
             leases = LeaseClient(journal=journal, tenant="default", clock=SystemClock())
-            await resend(leases, failed.id, by="olga")
+            await resend_once_released(leases, failed.id)
             await until_settled(journal)
     assert hook.ids == [failed.id]
     assert not [each for each in await list_notices(journal, "default") if each.deliveries]
@@ -448,10 +458,12 @@ async def test_a_sender_that_is_killed_before_it_recorded_is_followed_by_another
             )  # fmt: skip
             async with asyncio.timeout(60):
                 assert await killed.wait() == -signal.SIGKILL
-            assert len(hook.received) == 1
+            # More than once, where the machine is so busy that the lease lapses between a delivery and its record.
+            sent = len(hook.received)
+            assert sent > 0
             async with notifying(journal, settings(hook)):
                 await until_settled(journal)
-    assert len(hook.ids) == 2
+    assert len(hook.ids) == sent + 1
     assert len(set(hook.ids)) == 1
 
 
