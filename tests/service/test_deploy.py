@@ -10,10 +10,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from service.image import ROOT, copy_sources, instructions
 from tercet.cli.main import app
+from tercet.service.server import STOP_S
 
 DOCKERFILE = instructions((ROOT / "Dockerfile").read_text(encoding="utf-8"))
 UNIT = ROOT / "deploy" / "tercet.service"
@@ -30,6 +32,25 @@ def test_the_image_copies_what_its_package_needs(tmp_path: Path) -> None:
     extras = command.partition("[")[2].partition("]")[0].split(",")
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert set(extras) <= set(declared["optional-dependencies"])
+
+
+def test_the_compose_file_starts_a_command_that_exists() -> None:
+    """Its words are understood, its pack is there, its volumes are declared, and it has longer to stop than it needs."""
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    service = compose["services"]["tercet"]
+    mounts = [volume.split(":") for volume in service["volumes"]]
+    (packs,) = [(source, target) for source, target, *_ in mounts if source.startswith(".")]
+    assert (ROOT / packs[0] / "pack.toml").is_file()
+    assert service["command"][:2] == ["serve", packs[1]]
+    done = CliRunner().invoke(app, [*service["command"], "--json"])
+    assert done.exit_code == 2  # the pack is mounted only in the container; every word is known
+    assert packs[1] in done.output
+    assert service["command"][2:4] == ["--host", "0.0.0.0"]  # noqa: S104 - in a container
+    assert {source for source, *_ in mounts if source != packs[0]} < {*compose["volumes"]}
+    assert Path(service["environment"]["TERCET_REFUNDS_DB"]).parent.as_posix() in [each[1] for each in mounts]
+    assert int(service["stop_grace_period"].removesuffix("s")) > STOP_S
+    assert {*service["depends_on"]} < {*compose["services"]}
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
 
 
 def test_the_unit_starts_a_command_that_exists() -> None:
