@@ -255,9 +255,10 @@ class Campaign:
             if selling.done():
                 selling.result()
                 return []
-            return [
+            left = [
                 f"order {each.number} ({each.fate}) did not end" for each in self.orders if not each.seconds
             ]
+            return left or [f"{OLD} was not drained although every session on it has ended"]
         finally:
             selling.cancel()
             attacking.cancel()
@@ -390,6 +391,12 @@ async def run_round(folder: Path, *, sessions: int, seed: int, minutes: float) -
         async with open_journal(machine.postgres.url) as journal:
             rows = await journal.sessions(TENANT, limit=LISTED)
         pinned = Counter(row.pack for row in rows if row.intent == SELL.intent)
+        wrong += [
+            f"no session was pinned to {each}: the upgrade met none"
+            for each in (make_pack(OLD).ref, make_pack(NEW).ref)
+            if not pinned[each]
+        ]
+        wrong += [f"{each} was never killed" for each in machine.names if not machine.kills[each]]
         return Round(campaign=campaign, wrong=wrong, pinned=pinned, seconds=time.monotonic() - began)
 
 
