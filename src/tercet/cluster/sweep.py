@@ -31,7 +31,8 @@ _PAGE, _WIDEST = 500, 16_000
 _BATCH = 32
 _FIRST_MS = 2_000
 """How long a session may wait before the sweep wakes it: its own wake-up is usually on its way."""
-_MOST_MS = 300_000
+_AGAIN_MS, _MOST_MS = 20_000, 300_000
+"""After how long it wakes one again that Temporal was told of, at first and at most: it may only have to queue."""
 _MOST_KNOWN = 100_000
 
 
@@ -95,7 +96,7 @@ class Sweep:
                 if is_delivered:
                     self.woken += 1
                     at, _, gap = self._known[_key(row)]
-                    self._known[_key(row)] = (at, now + 2 * gap, min(2 * gap, _MOST_MS))
+                    self._known[_key(row)] = (at, now + gap, min(2 * gap, _MOST_MS))
             if not any(delivered):
                 return  # Temporal is away: these are tried again at the next look
 
@@ -105,7 +106,7 @@ class Sweep:
         if at == row.updated_at:
             return now >= due
         if len(self._known) < _MOST_KNOWN:
-            self._known[_key(row)] = (row.updated_at, now + _FIRST_MS, _FIRST_MS)
+            self._known[_key(row)] = (row.updated_at, now + _FIRST_MS, _AGAIN_MS)
         return False
 
     async def _is_elected(self) -> bool:
