@@ -7,7 +7,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import DictLoader, Environment
 
+from tercet.tools.secrets import Redaction
+from tercet.view.html.page import make_environment
 from tercet.view.html.safe_text import SafeText, secrets_of, visible
 
 
@@ -79,3 +82,21 @@ def test_deep_values_are_cut() -> None:
     for _ in range(500):
         deep = [deep]
     assert "deeper values are left out" in SafeText().inline(deep, 2_000)
+
+
+def test_a_template_is_compiled_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another page, with other secrets, takes the compiled template, and hides its own."""
+    template = DictLoader({"page": "{{ said }} {{ said | text }}"})
+
+    def page(*secrets: str) -> str:
+        environment = make_environment(SafeText(Redaction(secrets)), template)
+        return environment.get_template("page").render(said="red-hen blue-hen")
+
+    assert "red-hen" not in page("red-hen")
+
+    def compile_again(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Environment, "compile", compile_again)
+    assert "red-hen" in page("blue-hen")
+    assert "blue-hen" not in page("blue-hen")

@@ -199,7 +199,7 @@ def amount_fields(dimensions: Iterable[str]) -> tuple[AmountField, ...]:
 
 
 def read_amounts(fields: Iterable[AmountField], form: Mapping[str, str]) -> dict[str, int]:
-    """Return the amounts that were entered, in the units of the budget; raises `ServiceError` for one that is no amount."""
+    """Return the amounts that were entered, in the units of the budget; raise `ServiceError` for any other text."""
     found: dict[str, int] = {}
     for field in fields:
         given = form.get(f"more_{field.name}", "").strip()

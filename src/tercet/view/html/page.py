@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from importlib.resources import files
+from types import CodeType
 from typing import Any
 
-from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, BytecodeCache, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from tercet.contracts.shape import as_object
@@ -29,6 +31,26 @@ MARKER = "<!doctype html>\n<!-- a Tercet report -->\n"
 """The first bytes of every report, by which it is recognised."""
 _LONGEST = 1_000
 """The number of characters of a value that are shown if a template sets no limit."""
+
+
+class CompiledTemplates(BytecodeCache):
+    """The compiled templates of this process, by name, file and source: each page has an environment of its own, and
+    compiling takes longer than everything else that is done for a page."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[str, str], CodeType] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Put the code of a template into its bucket, if it was compiled before."""
+        bucket.code = self._codes.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep the code of a template."""
+        if bucket.code is not None:
+            self._codes[bucket.key, bucket.checksum] = bucket.code
+
+
+_COMPILED = CompiledTemplates()
 
 
 def render(run: RunView, safe: SafeText | None = None) -> str:
@@ -57,6 +79,7 @@ def make_environment(safe: SafeText, *loaders: BaseLoader) -> Environment:
         loader=ChoiceLoader([*loaders, PackageLoader("tercet.view.html")]),
         autoescape=True,
         undefined=StrictUndefined,
+        bytecode_cache=_COMPILED,
         finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
