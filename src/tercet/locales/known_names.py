@@ -160,13 +160,14 @@ def _read_addressees(
     own_title = "|".join(
         re.escape(word[:1].upper() + word[1:]) for word in lexicon.titles.split() if len(word) > 1
     )
+    greetings = "|".join(lexicon.greetings.split()) or "(?!)"
     role = "(?i:" if scan.vocabulary.language == "de" else "(?:"
     pattern = re.compile(
         rf"(?<!\w)(?:(?i:{spelled}):?[ \xa0](?:(?i:{title})\b\.?[ \xa0]){{0,3}}"
         rf"(?P<name>{_CAPITALISED}(?:[ \xa0]{_CAPITALISED}){{0,3}})(?=[,!.:\n]|$)"
         rf"|(?<=\w[ \xa0]){role}{spelled}),?[ \xa0](?P<role>{_CAPITALISED}[ \xa0]{_CAPITALISED})"
         rf"|(?:{own_title})\b\.?[ \xa0](?P<other>{_CAPITALISED}(?:[ \xa0]{_CAPITALISED})?))"
-        rf"|\A\s*(?:[^\W\d_]+[ \xa0]){{1,2}}(?P<greeted>{_CAPITALISED}),[ \xa0]*(?:\n|$)"
+        rf"|\A\s*(?i:{greetings})[ \xa0](?P<greeted>{_CAPITALISED}),[ \xa0]*(?:\n|$)"
     )
     single = sorted({word for part in parts for word in part})
     for match in pattern.finditer(scan.text):
@@ -175,6 +176,7 @@ def _read_addressees(
         name = words_of(scan.text[match.start(group) : end])
         said = tuple(_match_name_word(word, parts, single) or word for word in name)
         is_known = said in parts or (group in ("other", "role") and said[:1] in parts)  # a noun may follow
-        others = {*word_set(lexicon.anybody), *word_set(lexicon.titles)} if group != "greeted" else no_names
+        is_single = len(name) == 1  # Dear Patient
+        others = no_names if is_single else {*word_set(lexicon.anybody), *word_set(lexicon.titles)}
         if not others & set(name) and not is_known:
             scan.add(match.start(group), end, "name", " ".join(name))

@@ -48,6 +48,8 @@ class Lexicon:
     to: str
     """Words between the ends of a range."""
     titles: str
+    greetings: str = ""
+    """Words before a name at the beginning of a letter."""
     anybody: str
     """Whom a greeting may address without a name."""
     small_words: str
@@ -99,7 +101,7 @@ LEXICONS: dict[str, Lexicon] = {
         times={"once": 1, "twice": 2, "thrice": 3}, times_word="times",
         dozens="dozen dozens", halves="half", and_half="and_a_half", amounts={"fortnight": "14 days"},
         idioms={"between": 2, "any": 1, "each": 1, "every": 1, "no": 1}, weak="zero one once twice thrice second", percent="percent per-cent", to="to until till and or through",
-        titles="mr mrs ms miss dr doctor prof professor mx", anybody="everyone everybody there guests members customer customers sir madam team colleague colleagues friend friends all client guest member support applicant hiring",
+        titles="mr mrs ms miss dr doctor prof professor mx", greetings="hello hi hey dear", anybody="everyone everybody there guests members customer customers sir madam team colleague colleagues friend friends all client guest member support applicant hiring",
         small_words="the of to and a in is your you we for on our with are has have this that it be will by from at as not please was were thank if or us",
     ),
     "de": Lexicon(
@@ -111,7 +113,7 @@ LEXICONS: dict[str, Lexicon] = {
         times={"einmal": 1, "zweimal": 2, "dreimal": 3, "viermal": 4, "fünfmal": 5, "sechsmal": 6}, times_word="mal",
         dozens="Dutzend", halves="halbes", amounts={"anderthalb": "1,5"},
         idioms={"zwischen": 2, "je": 1, "pro": 1}, weak="null eins einmal", articles="ein eine einen einem einer eines", percent="Prozent", to="bis und oder",
-        titles="herr herrn frau dr doktor prof professor", anybody="zusammen alle gäste damen herren kunde kundin kunden team gast kollege kollegin kollegen freunde mitglied mitglieder bewerberin bewerber",
+        titles="herr herrn frau dr doktor prof professor", greetings="hallo hi lieber liebe liebes", anybody="zusammen alle gäste damen herren kunde kundin kunden team gast kollege kollegin kollegen freunde mitglied mitglieder bewerberin bewerber",
         small_words="der die das und ist wir sie ihr ihre ihren ihrer zu den dem von mit für auf ein eine in im am haben hat wird werden nicht bei uns bitte es sind wurde vielen dank",
         unit_stems={"tagig": "day", "wochig": "week", "monatig": "month", "jahrig": "year", "stundig": "hour", "minutig": "minute"},
     ),
@@ -122,7 +124,7 @@ LEXICONS: dict[str, Lexicon] = {
         ordinals=_range(1, "premier/première deuxième/second/seconde troisième quatrième cinquième sixième septième huitième neuvième dixième onzième douzième"), ordinal_endings="ième", point="virgule", daily="quotidiennement",
         dozens="douzaine douzaines", halves="demi demie", and_half="et_demi et_demie", amounts={"huitaine": "8", "dizaine": "10", "quinzaine": "15", "vingtaine": "20", "trentaine": "30", "centaine": "100"},
         idioms={"entre": 2, "chaque": 1}, weak="zéro neuf second seconde", articles="un une", percent="pourcent pour-cent", to="à au et ou jusqu'au",
-        titles="m mme mlle monsieur madame dr docteur professeur maître", anybody="tous toutes client cliente clients messieurs mesdames équipe collègue collègues membre",
+        titles="m mme mlle monsieur madame dr docteur professeur maître", greetings="bonjour bonsoir salut cher chère", anybody="tous toutes client cliente clients messieurs mesdames équipe collègue collègues membre",
         small_words="le la les de des du et est vous nous votre vos notre nos à au aux un une pour dans sur avec que qui ce cette avons avez a ont été sera ne pas en par merci",
     ),
     "es": Lexicon(
@@ -133,7 +135,7 @@ LEXICONS: dict[str, Lexicon] = {
         ordinals=_range(1, "primero/primera/primer segundo/segunda tercero/tercera/tercer cuarto/cuarta quinto/quinta sexto/sexta séptimo/séptima octavo/octava noveno/novena décimo/décima"), point="coma", daily="diarias diarios diariamente",
         dozens="docena docenas", halves="media", and_half="y_medio y_media", amounts={"quincena": "15 días", "decena": "10", "veintena": "20", "centenar": "100"},
         idioms={"entre": 2, "cada": 1, "cualquier": 1}, weak="cero uno segundo segunda", articles="un una", percent="porciento por-ciento", to="a al y o hasta",
-        titles="sr sra srta señor señora dr dra doctor doctora profesor profesora don doña", anybody="todos todas amigos cliente clienta clientes señores equipo colega colegas socio socia",
+        titles="sr sra srta señor señora dr dra doctor doctora profesor profesora don doña", greetings="hola querido querida estimado estimada", anybody="todos todas amigos cliente clienta clientes señores equipo colega colegas socio socia",
         small_words="el la los las de del y es su sus en que un una por para con se le les ha hemos han nuestro nuestra al no lo está son será como más si gracias usted nos",
     ),
     "ru": Lexicon(
