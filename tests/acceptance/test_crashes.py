@@ -65,8 +65,9 @@ def test_a_run_killed_at_every_point_leaves_what_a_calm_one_leaves(
 
 
 @pytest.mark.req("R110", "R151", "R156", "R323")
-def test_a_payment_that_declares_nothing_is_never_repeated_blindly(journal: str, tmp_path: Path) -> None:
+def test_a_payment_that_declares_nothing_is_never_repeated_blindly(tmp_path: Path) -> None:
     """Eight workers die around a refund with its approval; an operator is asked before any second call."""
+    journal = f"sqlite:///{tmp_path / 'runs.db'}"
     kills = asyncio.run(compare(journal, tmp_path, "refunds:nothing", *AROUND_A_PAYMENT))
     assert kills == len(AROUND_A_PAYMENT)
 

@@ -35,7 +35,7 @@ KINDS = {
     "loop_guard",
     "budget_exceeded",
 }
-SAMPLES = 1_000
+SAMPLES = 700
 ANY_CASE = st.one_of(cases(), mutated_refunds())
 ANY_FAULT = faulty_refunds().map(lambda faulty: faulty[0])
 
