@@ -32,7 +32,7 @@ _BATCH = 32
 _FIRST_MS = 2_000
 """How long a session may wait before the sweep wakes it: its own wake-up is usually on its way."""
 _AGAIN_MS, _MOST_MS = 20_000, 300_000
-"""After how long it wakes one again that Temporal was told of, at first and at most: it may only have to queue."""
+"""The time after which it wakes a session again that Temporal knows of, at first and at most: it may only have to queue."""
 _MOST_KNOWN = 100_000
 
 
