@@ -79,6 +79,24 @@ def test_an_approver_sees_recent_calls_like_this_one(office: Office) -> None:
     ]
 
 
+def test_attempts_of_one_step_are_one_recent_call(capsys: pytest.CaptureFixture[str]) -> None:
+    """They do not push older calls off the page, which says how many it leaves out."""
+    calls = tuple(
+        RecentCall(
+            session=f"ses_{n}", step="send", at=n, identical=False, outcome="done", attempts=4 - n, params={}
+        )
+        for n in range(7)
+    )
+    gate = OpenGate(id="ses_9.g1", kind="approval", step="send", shown={"tool": "post.send"})
+    state = State(start=msgspec.structs.replace(NOT_STARTED, actor={"id": "ann"}))
+    show_page(Screen(), GatePage(gate=gate, state=state, is_open=True, recent=calls), now=9)
+    out = capsys.readouterr().out
+    assert "session ses_0, step send: 4 attempts" in out
+    assert "session ses_4, step send\n" in out
+    assert "… and 2 more" in out
+    assert "ses_5" not in out
+
+
 def test_a_narrow_terminal_keeps_hashes_whole(
     tercet: Tercet, kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,6 +150,15 @@ def test_a_gate_that_was_never_opened_is_said_not_to_exist(tercet: Tercet, quest
     assert error["remedy"] == f"its open gate is {question}"
 
 
+def test_a_refused_answer_names_the_command_and_who_answered_before(tercet: Tercet, question: str) -> None:
+    """An answer that the gate does not take, and one to a gate that is closed."""
+    remedy = tercet("gates", "approve", question, "--json").json["error"]["remedy"]
+    assert remedy.startswith("answer it with tercet gates settle;")
+    who = tercet("gates", "settle", question, "--did-not-happen", "--json").json["actor"]
+    remedy = tercet("gates", "settle", question, "--did-not-happen", "--json").json["error"]["remedy"]
+    assert remedy.startswith(f"{who} answered it with did-not-happen at 20")
+
+
 def test_a_gate_is_answered_once(tercet: Tercet, question: str) -> None:
     """A second answer is refused."""
     assert tercet("gates", "settle", question, "--happened", "--value", '"order 7"').code == 0

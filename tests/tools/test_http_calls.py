@@ -254,6 +254,7 @@ async def test_a_service_that_is_not_there_was_not_called() -> None:
     ending = await main()
     assert isinstance(ending, NotHappened)
     assert (ending.code, ending.is_attempt_only) == ("not_connected", True)
+    assert "127.0.0.1:" in str(ending)
 
 
 async def test_an_address_is_listed_in_any_spelling() -> None:

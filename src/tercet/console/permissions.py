@@ -41,6 +41,8 @@ class Permissions:
     refused: dict[str, TercetError]
     roles: tuple[str, ...]
     """The roles that are asked for."""
+    owner: str
+    """The name under which the person has started the run; empty if it is their own, or another person did."""
 
     def may(self, answer: str) -> bool:
         """Return whether the person may give an answer; `set_values` is a change of the call's values."""
@@ -63,7 +65,8 @@ class Permissions:
             return ""
         if error.code == "role_missing":
             return f"it takes the role {' or '.join(self.roles)}"
-        return _PHRASES.get(error.code, error.message)
+        under = f", as {self.owner}" if error.code == "own_gate" and self.owner else ""
+        return f"{_PHRASES.get(error.code, error.message)}{under}"
 
 
 def find_permissions(caller: Caller, runtime: Runtime, state: State, gate: OpenGate, now: int) -> Permissions:
@@ -85,6 +88,7 @@ def find_permissions(caller: Caller, runtime: Runtime, state: State, gate: OpenG
         allowed=frozenset(allowed),
         refused=refused,
         roles=tuple(sorted({role for need in gate.needs.values() for role in need.roles})),
+        owner="" if state.start.actor["id"] == caller.actor.id else str(state.start.actor["id"]),
     )
 
 

@@ -19,11 +19,13 @@ from tercet.contracts.runs.behaviour import Behaviour, is_outdated
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.values.canonical import canonical
 from tercet.core import events as e
+from tercet.core.events.gate import GateKind
 from tercet.core.fold.base import MODIFIED, POLICY, answers_to, copy_fields, owner_named, owners_of
 from tercet.core.fold.gate import can_be_held, gate_for, has_set_values, is_of_compensation
 from tercet.core.messages import TEMPLATE, Cancel, Extend, Message, Pause, Reply, demand_extension
 from tercet.core.modifications import NOT_SETTABLE, SETTABLE, demand_settable, is_replaced
-from tercet.core.state import OpenGate, State
+from tercet.core.state import Answer, OpenGate, State
+from tercet.core.transcript import timestamp
 from tercet.policy import schemas
 
 
@@ -135,7 +137,7 @@ def _gate_answer(said: Reply, state: State, at: int, *, inbox: int, outside: boo
         raise UsageError(
             f"gate {said.gate} asks for {' or '.join(options)}, not {said.answer}",
             code="wrong_answer",
-            remedy=f"tercet gates show {said.gate} shows the question",
+            remedy=f"answer it with tercet gates {_COMMANDS[gate.kind]}; tercet gates show {said.gate} shows the question",
         )
     if gate.expires and at >= gate.expires and said.answer != "withdraw":
         raise _gate_expired(gate, said.session)
@@ -153,6 +155,16 @@ def _gate_answer(said: Reply, state: State, at: int, *, inbox: int, outside: boo
         )
     _RULES[said.answer](said, gate, state)
     return copy_fields(e.GateAnswered, said, at=at, digest=gate.digest, outside=outside, inbox=inbox)
+
+
+_COMMANDS: dict[GateKind, str] = {
+    "approval": "approve, deny or modify",
+    "reconcile": "settle",
+    "escalation": "decide",
+    "compensation": "decide",
+    "output": "approve, deny or modify",
+}
+"""The commands that answer each kind of gate."""
 
 
 def _require_own_gate(said: Reply, state: State) -> None:
@@ -211,11 +223,19 @@ def _gate_of(said: Reply, state: State) -> OpenGate:
             code="gate_expired" if state.ending == "expired" else "session_ending",
             remedy=f"tercet sessions resume {said.session} brings it to its end; start another run only then",
         )
+    last = next((each for each in reversed(state.answers) if each.gate == said.gate), None)
     raise UsageError(
         f"gate {said.gate} is not open",
         code="gate_not_open",
-        remedy="it was answered before, or the call has changed: tercet gates list shows the open gates",
+        remedy=f"{_answer_words(last)}; tercet gates show {said.gate} shows it, and tercet gates list the open gates",
     )
+
+
+def _answer_words(last: Answer | None) -> str:
+    """Return who gave the last answer to a closed gate, and when."""
+    if last is None:
+        return "its call has changed since, or is no longer needed"
+    return f"{last.actor} answered it with {last.answer.replace('_', '-')} at {timestamp(last.at)}"
 
 
 def _gate_expired(gate: OpenGate, session: str) -> UsageError:

@@ -200,6 +200,8 @@ class SimilarCall(Protocol):
     @property
     def identical(self) -> bool: ...
     @property
+    def attempts(self) -> int: ...
+    @property
     def params(self) -> Mapping[str, Any]: ...
 
 
@@ -232,12 +234,16 @@ def _recent(call: SimilarCall) -> EarlierCallView:
         session=call.session,
         step=call.step,
         at=call.at,
-        outcome=_became(call.outcome),
+        outcome="; ".join(filter(None, (_became(call.outcome), _attempts(call.attempts)))),
         is_repeat=False,
         is_identical=call.identical,
         is_grave=call.identical and call.outcome in ("done", "unknown"),
         params=call.params,
     )
+
+
+def _attempts(number: int) -> str:
+    return f"{number} attempts" if number > 1 else ""
 
 
 def _became(outcome: str) -> str:

@@ -167,8 +167,11 @@ def _facts(found: Figures, unfinished: Mapping[str, int]) -> Iterator[tuple[str,
     yield "calls", _calls(found)
     if found.retries:
         yield "retries", f"{count(found.retries, 'call')}{_share(found.retry_rate, 'of all calls')}"
-        recovered = {"completed": found.steps_recovered, "lost": found.steps_lost}
-        yield "retried", f"{_counts(recovered)}{_share(found.recovery_rate, 'of retried steps')}"
+        tried = count(found.steps_recovered + found.steps_lost, "step")
+        yield (
+            "retried",
+            f"{tried}, {found.steps_recovered:,} completed{_share(found.recovery_rate, 'of them')}",
+        )
     yield "compensated", _counts(found.compensations)
     if found.loop_guard_trips:
         yield "loop guard", f"{count(found.loop_guard_trips, 'trip')}, {found.loop_guard_trip_rate:.2f} a run"

@@ -40,7 +40,7 @@ from tercet.packs import Pack
 from tercet.runtime import Runtime, RuntimeOptions
 from tercet.view.terminal.text import count, listed, printable
 from tercet.view.text import amount_text
-from tercet.view.vocabulary import standing
+from tercet.view.vocabulary import login_words, standing
 
 T = TypeVar("T")
 
@@ -148,7 +148,9 @@ def _order(order: str, done: str, session: str, options: MessageOptions, build: 
         return ExitCode.ACCEPTED
     screen = Screen()
     by = f"{printable(delivery.actor.id, 80)}{', simulated' if delivery.actor.auth == SIMULATED else ''}"
-    screen.conclude(f"{printable(session)} {done}, by {by}")
+    actor = delivery.actor
+    is_other = not is_service(options.journal) and actor.auth != SIMULATED and actor.os_user != actor.id
+    screen.conclude(f"{printable(session)} {done}, by {by}{login_words(actor.os_user) if is_other else ''}")
     screen.offer(
         f"  {_what_next(state, delivery.holder if is_running else '')}",
         *(look or commands.resume_or_hint(state)),

@@ -44,7 +44,13 @@ def standing_style(where: Standing) -> str:
 def show_rows(screen: Screen, rows: Mapping[str, str]) -> None:
     """Print labelled rows one below the other."""
     for label, text in rows.items():
-        screen.put(text, first=f"{label:<10}")
+        begin = f"{label:<10}"
+        for line in text.split("\n"):
+            if line.startswith("sha256:"):
+                screen.print(Text.assemble((begin, "dim"), line), soft_wrap=True)  # whole, to be copied
+            else:
+                screen.put(line, first=begin)
+            begin = " " * 10
 
 
 def show_start(screen: Screen, event: e.SessionStarted) -> None:

@@ -46,8 +46,8 @@ from tercet.policy.call_params import canonical_params, repeat_params
 from tercet.quality.rubric.credentials import find_any_secrets
 from tercet.tools.secrets import REDACTED, is_secret
 
-MOST = 5
-"""How many recent calls a gate shows."""
+MOST = 10
+"""How many recent calls are found for a gate."""
 MAX_AGE_MS = 30 * DAY_MS
 _READ = 100
 """How many calls are looked through; identical ones among them are shown first."""
@@ -63,6 +63,8 @@ class RecentCall(msgspec.Struct, frozen=True, kw_only=True):
     identical: bool
     """Whether it is the same call; otherwise only the first compared parameter is the same."""
     outcome: CallOutcome
+    attempts: int = 1
+    """How often its step has called it."""
     params: dict[str, Any]
     """The compared parameters, without secrets."""
 
@@ -72,7 +74,7 @@ async def recent_calls(
 ) -> tuple[RecentCall, ...]:
     """Return recent calls that resemble those of a gate: identical ones first, then the newest."""
     others = (as_object(other) or {} for other in as_list(gate.shown.get("sequence")) or ())
-    found: dict[tuple[str, int], RecentCall] = {}
+    found: dict[tuple[str, str], RecentCall] = {}
     for call in (gate.shown, *others):
         if (given := as_object(call.get("marks"))) is not None:
             marks = msgspec.convert(given, e.CallMarks)
@@ -83,41 +85,44 @@ async def recent_calls(
 
 async def _find_like(
     journal: Journal, tenant: str, marks: e.CallMarks, own: tuple[str, str], now: int
-) -> dict[tuple[str, int], RecentCall]:
-    """Return at most `MOST` similar calls, by session and position."""
+) -> dict[tuple[str, str], RecentCall]:
+    """Return at most `MOST` similar calls, by session and key: the last attempt of each."""
     claimed = await journal.claims(tenant, recent_prefix(marks), limit=_READ)
     keys = ((read_recent_key(key), holder) for key, holder in claimed)
     recent = [(key, holder) for key, holder in keys if key is not None and key.at >= now - MAX_AGE_MS]
     recent.sort(key=lambda each: each[0].same != marks.same)
-    found: dict[tuple[str, int], RecentCall] = {}
+    found: dict[tuple[str, str], RecentCall] = {}
     for key, holder in recent:
-        call = await _read_call(journal, tenant, holder, key.seq, marks)
-        if call is not None and (call.session, call.step) != own:
-            found[holder.stream, key.seq] = call
-        if len(found) == MOST:
+        event = await _read_intent(journal, tenant, holder, key.seq)
+        if event is None or event.marks is None or (holder.stream, event.step) == own:
+            continue
+        name = holder.stream, event.key
+        if (known := found.get(name)) is not None:
+            found[name] = msgspec.structs.replace(known, attempts=known.attempts + 1)
+        elif len(found) == MOST:
             break
+        else:
+            found[name] = RecentCall(
+                session=holder.stream,
+                step=event.step,
+                at=event.at,
+                identical=event.marks.same == marks.same,
+                outcome=await _outcome(journal, tenant, holder.stream, event.key),
+                params={
+                    name: _mask(name, event.params[name]) for name in marks.names if name in event.params
+                },
+            )
     return found
 
 
-async def _read_call(
-    journal: Journal, tenant: str, holder: ClaimHolder, seq: int, marks: e.CallMarks
-) -> RecentCall | None:
-    """Return a call by its INTENT; None if that cannot be read."""
+async def _read_intent(journal: Journal, tenant: str, holder: ClaimHolder, seq: int) -> e.Intent | None:
+    """Return the INTENT of a call; None if it cannot be read."""
     stored = await journal.read(tenant, holder.stream, after=seq - 1, limit=1)
     try:
         event = codec.decode(stored[0].data) if stored else None
     except codec.CodecError:
         return None
-    if not isinstance(event, e.Intent) or event.marks is None:
-        return None
-    return RecentCall(
-        session=holder.stream,
-        step=event.step,
-        at=event.at,
-        identical=event.marks.same == marks.same,
-        outcome=await _outcome(journal, tenant, holder.stream, event.key),
-        params={name: _mask(name, event.params[name]) for name in marks.names if name in event.params},
-    )
+    return event if isinstance(event, e.Intent) else None
 
 
 async def _outcome(journal: Journal, tenant: str, session: str, key: str) -> CallOutcome:

@@ -339,7 +339,8 @@ async def _send(sending: Sending, bounds: Bounds, address: str) -> Answered | Lo
                 return Unusable(f"the answer has {count:,} headers", code="answer_too_large")
             return Answered(answer.status_code, answer.headers, await _body(answer, bounds))
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
-        return Lost(was_sent=False, code="not_connected", error=str(error) or type(error).__name__)
+        place = f"{sending.target.host}:{sending.target.port}"
+        return Lost(was_sent=False, code="not_connected", error=f"{place}: {error or type(error).__name__}")
     except httpx2.TimeoutException:
         return Lost(was_sent=True, code="timeout", error="it did not answer in time")
     except httpx2.TransportError as error:

@@ -51,6 +51,8 @@ Row: TypeAlias = tuple[str, Text | str]
 LABEL = 10
 BRIEF = 400
 """The number of characters of an output that are shown in brief."""
+MOST_EARLIER = 5
+"""The number of earlier calls that are shown."""
 QUOTE = "│ "
 """The prefix of each line of a quoted text, also of wrapped lines, so that it cannot pass for a row of the page."""
 
@@ -199,7 +201,8 @@ def _approval(view: GateView) -> Iterator[Row]:
 
 def _earlier_rows(label: str, calls: Iterable[EarlierCallView], now: int) -> Iterator[Row]:
     """Yield earlier calls that the call repeats or resembles; parameters of those that are not identical."""
-    for number, call in enumerate(calls):
+    listed_calls = list(calls)
+    for number, call in enumerate(listed_calls[:MOST_EARLIER]):
         kind = "made before" if call.is_repeat else "the same" if call.is_identical else "similar"
         became = f": {call.outcome}" if call.outcome else ""
         text = f"{kind}, {ago(now - call.at)} in session {call.session}, step {call.step}{became}"
@@ -209,6 +212,8 @@ def _earlier_rows(label: str, calls: Iterable[EarlierCallView], now: int) -> Ite
         )
         for name, value in call.params.items() if not call.is_identical else ():
             yield "", Text(f"  {name_text(name)} = {with_reading(name, value)}", style="dim")
+    if (more := len(listed_calls) - MOST_EARLIER) > 0:
+        yield "", f"… and {more} more; --json has them"
 
 
 def _produced(view: GateView, produced: ProducedView) -> Iterator[Row]:
