@@ -48,7 +48,8 @@ async def drive(port: int, keys: list[str], runs: int, accepted: int) -> dict[st
         began = time.perf_counter()
         await asyncio.gather(*(work(key) for key in keys))
         rate = runs * workload.STEPS / (time.perf_counter() - began)
-        times: list[float] = []
+    times: list[float] = []
+    async with Client(port, keys[0]) as client:  # a connection that is idle for ten seconds is closed
         for _ in range(accepted):
             began = time.perf_counter()
             await client.invoke("batch")
