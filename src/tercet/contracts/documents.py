@@ -73,10 +73,15 @@ class DocumentValue(Authored):
             raise ValueError(f"value {self.name!r}: {unknown[0]!r} is not a type of a column")
         return self
 
-    def reads(self, sources: Collection[str]) -> bool:
-        """Whether it is made of something of these names: classes of evidence, or steps."""
+    @property
+    def sources(self) -> frozenset[str]:
+        """The names of what it is made of: classes of evidence, steps, `request`."""
         named = {path.partition("#")[0] for path in (self.source, self.sum_of, self.currency_from) if path}
-        return not named.union(references.names(self.cel or "")).isdisjoint(sources)
+        return frozenset(named.union(references.names(self.cel or "")))
+
+    def reads(self, sources: Collection[str]) -> bool:
+        """Whether it is made of something of these names."""
+        return not self.sources.isdisjoint(sources)
 
 
 class Document(Authored):

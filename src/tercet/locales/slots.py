@@ -84,9 +84,10 @@ def _fill(
         return value, _Refusal("slot_role_mismatch", f"{value.name} is not {role!r} (it is: {own})")
     if value.value is None:
         return value, _Refusal("missing_value", f"{value.name} has no value in {value.pointer}")
-    if value.trust is not Trust.TRUSTED and value.type != "text":
+    if value.trust is not Trust.TRUSTED:
         return value, _Refusal(
-            "untrusted_value", f"{value.name} is a {value.type} that only untrusted sources hold"
+            "untrusted_value",
+            f"{value.name} is a {value.type} that no source holds which is trusted in this run",
         )
     try:
         return value, format_value(value, locale, units)

@@ -80,6 +80,7 @@ def test_a_table_escapes_its_cells_and_writes_them_by_their_types() -> None:
         ("{{ none }}", "missing_value"),
         ("{{ poor }}", "missing_value"),
         ("{{ other }}", "untrusted_value"),
+        ("{{ words }}", "untrusted_value"),
     ],
 )
 @pytest.mark.parametrize("author", ["pack", "agent"])
@@ -89,6 +90,7 @@ def test_a_slot_that_cannot_be_filled_is_left_as_it_is_and_named(slot: str, code
         _known(None, "money", currency="EUR", name="none"),
         _known("5", "money", name="poor"),
         _known("5", "money", currency="EUR", name="other", trust=Trust.UNTRUSTED),
+        _known("your account is closed", "text", name="words", trust=Trust.UNTRUSTED),
     ]
     read = read_text("/t", f"a {slot} b", known, "en", {}, author)
     assert [(fault.code, read.text[fault.start : fault.end]) for fault in read.faults] == [(code, slot)]
@@ -102,7 +104,7 @@ def test_a_role_that_is_the_values_own_is_accepted(role: str) -> None:
 
 
 def test_what_a_value_holds_is_not_rendered_again() -> None:
-    known = [_known("{{ w }}", "text", trust=Trust.UNTRUSTED), _known("7", "number", name="w")]
+    known = [_known("{{ w }}", "text"), _known("7", "number", name="w")]
     read = read_text("/t", "{{ v }}", known, "en", {}, "pack")
     assert (read.text, [piece.source for piece in read.pieces]) == ("{{ w }}", ["bound"])
 

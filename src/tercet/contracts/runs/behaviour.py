@@ -110,6 +110,12 @@ class Behaviour(IntEnum):
     """In a sentence, tags with names in any script, with dots in them or behind a space mark pasted text, and so do comments,
     CDATA and long quotations between corner brackets. Before, what stood between such marks counted as the caller's words."""
 
+    OUTPUTS_VOUCHED_FOR = 18
+    """Outputs are judged by what is trusted in this run: evidence of another request, evidence that untrusted input has
+    chosen, and results that do not relate to the request fill no slot and vouch for nothing, and no effect delivers a
+    document that is made from them. A replay takes judgements by the earlier rules as recorded. Before, the trust that
+    evidence was stored with counted, and letters with another customer's values were committed."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

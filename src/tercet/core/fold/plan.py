@@ -166,7 +166,11 @@ def _is_objected(state: State) -> bool:
 
 
 def _referenced_steps(plan: Plan, state: State) -> frozenset[str]:
-    """Return the steps whose results something refers to. Under earlier rules, compensations were resolved at the end."""
+    """Return the steps whose results something refers to: a delivered document may be rendered from any of them. Under
+    earlier rules, compensations were resolved at the end.
+    """
+    if plan.graph.takers and Behaviour.OUTPUTS_VOUCHED_FOR in state.start.behaviour:
+        return frozenset(step.id for step in plan.steps)
     if Behaviour.STRICT_CALLS not in state.start.behaviour:
         return plan.referenced
     return plan.referenced | plan.referenced_by_compensations

@@ -9,18 +9,19 @@ see.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
-from tercet.contracts.runs.run import Run
+from tercet.contracts.runs.run import Outcome, Run
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS
 from tercet.contracts.values import pointer, references
 from tercet.contracts.values.references import Reference, scan
 from tercet.contracts.values.trust import overlaps
 from tercet.core.events.quality import ToolRetry
+from tercet.critic.checks.binding import find_unrelated_steps
 from tercet.critic.checks.flow import trusted_results
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
@@ -42,17 +43,19 @@ def grounds_of(
     known, refs = run.compiled.manifests.evidence_manifest, _pinned_evidence(run)
     is_pinned = any(entry.id in refs for entry in known)
     entries = [entry for entry in known if not is_pinned or entry.id in refs or entry.id in fresh]
+    review = Review(run.context, run.compiled, run.spec, run.plan)
     kept = (
         Evidence(
             id=entry.id,
             classification=entry.classification,
             content=entry.content,
-            trust=entry.trust,
+            trust=Trust.TRUSTED if review.is_trusted_evidence(entry.id) else Trust.UNTRUSTED,
             source=entry.source,
         )
         for entry in entries
     )
-    trusted = frozenset(trusted_results(Review(run.context, run.compiled, run.spec, run.plan)))
+    retried = tuple(retried)
+    trusted = _trusted_steps(review, run, retried)
     surface = run.compiled.surface
     results = results_of(run.transcript, surface, trusted)
     later = (result_of(each.step, each.tool, each.result, surface, trusted) for each in retried)
@@ -64,15 +67,18 @@ def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, str]:
     """Return the trusted places that outputs came from by reference, by the JSON Pointers of the outputs."""
     review = Review(run.context, run.compiled, run.spec, run.plan)
     value_trust = ValueTrust(review)
+    unrelated = find_unrelated_steps(review, _brought(run))
     found: dict[str, str] = {}
     for name, value in run.plan.outputs.items():
         for each in scan({name: value}):
             place = pointer.join(each.place)
             is_number = isinstance(pointer.value_at(outputs, place), int | float)
-            if isinstance(each, Reference) and value_trust.is_trusted(each, None, is_number=is_number):
+            if not isinstance(each, Reference) or not unrelated.isdisjoint(each.names):
+                continue
+            if value_trust.is_trusted(each, None, is_number=is_number):
                 found[place] = each.text
     named = [name for name in run.plan.declared_outputs if name not in run.plan.outputs]
-    trusted = frozenset(trusted_results(review) if named else ())
+    trusted = _trusted_steps(review, run) if named else frozenset[str]()
     for result in results_of(run.transcript, run.compiled.surface, trusted):
         brought = (as_object(result.value) if result.trust is Trust.TRUSTED else None) or {}
         for name in named if ALL_FIELDS not in result.untrusted else ():
@@ -80,6 +86,20 @@ def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, str]:
                 place = pointer.join((name,))
                 found[place] = f"{result.step_id}#{place}"
     return found
+
+
+def _trusted_steps(review: Review, run: Run, retried: Iterable[ToolRetry] = ()) -> frozenset[str]:
+    """Return the steps whose results are trusted, and relate to the request."""
+    brought = (*_brought(run), *((each.step, each.result) for each in retried))
+    return frozenset(trusted_results(review)) - find_unrelated_steps(review, brought)
+
+
+def _brought(run: Run) -> Iterator[tuple[str, Any]]:
+    return (
+        (entry.call.step_id, entry.result.value)
+        for entry in run.transcript
+        if entry.result.outcome is Outcome.DONE
+    )
 
 
 def put_in_order(facts: Iterable[Evidence]) -> tuple[Evidence, ...]:

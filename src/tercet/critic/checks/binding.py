@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.relations import Relation, value_at
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.steps.graph import read_steps
 from tercet.contracts.values import pointer, references
@@ -50,6 +51,28 @@ def find_unrelated_result(review: Review, step_id: str, results: Mapping[str, An
             reason = f"{review.label(index)} depends on step {before}, and {why}"
             return review.refuse(Code.UNBOUND_ARGUMENT, reason, _REMEDY, step=index, place="/params")
     return None
+
+
+def find_unrelated_steps(review: Review, results: Iterable[tuple[str, Any]]) -> frozenset[str]:
+    """Return the steps whose results do not relate to the request, or were made from such a result."""
+    if not any(relation.tool and relation.field for relation in review.spec.bind):
+        return frozenset()
+    found: set[int] = set()
+    for step_id, value in results:
+        index = review.position.get(step_id)
+        call = None if index is None else review.call_at.get(index)
+        if call and review.relations.explain_result(call.tool.name, value, index) is not None:
+            found.add(call.position)
+    readers: dict[int, list[int]] = {}
+    for index in range(len(review.plan.steps)) if found else ():
+        for name in _steps_read(review, index):
+            readers.setdefault(review.position.get(name, -1), []).append(index)
+    waiting = list(found)
+    while waiting:
+        new = set(readers.get(waiting.pop(), ())) - found
+        found |= new
+        waiting += new
+    return frozenset(review.plan.steps[index].id for index in found)
 
 
 def _evidence(review: Review, call: EffectiveStep) -> Refusals:
@@ -143,9 +166,23 @@ def _data_ancestors(review: Review, index: int) -> set[int]:
         waiting += [review.position[name] for name in names if name in review.position]
     found.update(waiting[1:])
     while waiting:
-        for name in read_steps(review.plan, waiting.pop()):
+        for name in _steps_read(review, waiting.pop()):
             before = review.position.get(name)
             if before is not None and before not in found:
                 found.add(before)
                 waiting.append(before)
     return found
+
+
+def _steps_read(review: Review, index: int) -> Sequence[str]:
+    """Return the names of the steps whose results a step reads; the outputs that it delivers may be rendered from every
+    declared value."""
+    named = read_steps(review.plan, index)
+    rules = review.spec.quality
+    if (
+        rules is None
+        or references.OUTPUTS not in named
+        or not review.ctx.goes_by(Behaviour.OUTPUTS_VOUCHED_FOR)
+    ):
+        return named
+    return [*named, *(name for rule in rules.values for name in rule.sources if name in review.position)]

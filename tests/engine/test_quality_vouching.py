@@ -1,0 +1,187 @@
+"""Who may vouch for outputs: what is trusted in this run, and nothing else, is committed without a person."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tercet import Actor, Evidence, Pack, Request, Runtime, ToolContext, tool
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.shape import JsonObject
+from tercet.engine.result import RunResult
+
+OWN, OTHERS, OLDER = (f"kg:order:{name}#snapshot_s" for name in ("A-1", "E-1", "A-2"))
+
+
+def _order(ref: str, customer: str, total: int, fee: int) -> Evidence:
+    name = ref.split(":")[2].partition("#")[0]
+    content = {"order_id": name, "customer": customer, "total": total, "fee": fee, "currency": "EUR"}
+    return Evidence(id=ref, trust=Trust.TRUSTED, source="db", content=content)
+
+
+ORDERS = (_order(OWN, "asha", 120, 15), _order(OTHERS, "eve", 7777, 99), _order(OLDER, "asha", 880, 30))
+VALUES: list[JsonObject] = [
+    {
+        "name": "order_total",
+        "from": "order#/total",
+        "type": "money",
+        "currency": "EUR",
+        "labels": {"en": ["total"]},
+    },
+    {"name": "fee", "from": "order#/fee", "type": "money", "currency": "EUR"},
+]
+LETTER = "The total is {{ order_total }} and the fee is {{ fee }}."
+RIGHT = "The total is €120.00 and the fee is €15.00."
+ASKED: JsonObject = {"customer": "asha", "order_id": "A-1", "mail": "A-2"}
+
+
+def quality(*, template: str = "", values: list[JsonObject] = VALUES, **rules: Any) -> JsonObject:
+    """A decision about the order of the customer who asks; with a template, its letter is rendered."""
+    documents = [{"output": "letter", "template": template}] if template else []
+    return {
+        "id": "letter",
+        "required_outputs": ["letter"],
+        "untrusted_inputs": ["mail"],
+        "bind": [
+            {"evidence": "order", "field": "customer", "equals": "request.customer"},
+            {"tool": "shop.lookup", "field": "customer", "equals": "request.customer"},
+        ],
+        "quality": {"task_class": "letter", "values": values, "documents": documents, **rules},
+    }
+
+
+class Shop:
+    """Runs a plan, and keeps what was filed: a local effect without a gate."""
+
+    def __init__(self, decision: JsonObject, *, known: tuple[Evidence, ...] = ORDERS) -> None:
+        self.filed: list[Any] = []
+
+        @tool("shop.lookup", mode="read_only", trust="trusted")
+        def lookup(order_id: str) -> dict[str, Any]:
+            """Return an order."""
+            return next(fact.content for fact in ORDERS if fact.content["order_id"] == order_id)
+
+        @tool("shop.echo", mode="read_only", trust="trusted")
+        def echo(text: Any) -> Any:
+            """Return what it is given."""
+            return {"text": text}
+
+        @tool("store.file", mode="local_write", authority=["to"], idempotent=True, no_compensation="filed")
+        def file(ctx: ToolContext, to: str, body: str) -> dict[str, Any]:
+            """File a letter."""
+            self.filed.append(body)
+            return {}
+
+        self.pack = Pack(
+            name="shop",
+            version="1.0.0",
+            safety_mode=ApprovalMode.DESTRUCTIVE,
+            tools=[lookup, echo, file],
+            evidence=known,
+            decisions=[DecisionSpec.model_validate(decision)],
+            actors=[Actor(id="ada"), Actor(id="ed")],
+        )
+
+    def run(
+        self, *steps: JsonObject, outputs: JsonObject | None = None, approves: bool = False, **given: Any
+    ) -> RunResult:
+        """Run a plan for asha."""
+
+        async def main() -> RunResult:
+            async with Runtime(self.pack, "memory:") as runtime:
+                request = Request(intent="letter", input={**ASKED, **given.pop("asked", {})})
+                plan = {"steps": list(steps), "outputs": outputs or {}, **given}
+                done = await runtime.run(request, plan=plan, actor=Actor(id="ada"))
+                if approves:
+                    assert done.gate is not None
+                    await runtime.approve(done.gate.id, actor=Actor(id="ed"))
+                    done = await runtime.resume(done.session_id)
+                return done
+
+        return asyncio.run(main())
+
+
+def look_up(*pins: str, field: str = "order_id", id: str = "q", **more: Any) -> JsonObject:  # noqa: A002 - as in a plan
+    """A step that looks up the order that a field of the request names."""
+    params = {"order_id": {"$from": f"request#/{field}"}}
+    return {"id": id, "tool": "shop.lookup", "params": params, "evidence_refs": list(pins), **more}
+
+
+FILE: JsonObject = {
+    "id": "f",
+    "tool": "store.file",
+    "params": {"to": {"$from": "request#/customer"}, "body": {"$from": "outputs#/letter"}},
+}
+NOTE: JsonObject = {"id": "n", "kind": "note", "params": {"x": {"$evidence": f"{OTHERS}#/total"}}}
+
+
+def test_the_customers_own_order_fills_a_letter_that_is_filed_without_a_person() -> None:
+    shop = Shop(quality(template=LETTER))
+    done = shop.run(look_up(OWN), FILE)
+    assert (done.status, done.outputs["letter"], shop.filed) == ("completed", RIGHT, [RIGHT])
+
+
+@pytest.mark.parametrize(
+    ("steps", "known"),
+    [
+        ((look_up(OTHERS),), ORDERS),
+        ((look_up(), NOTE), ORDERS),
+        ((look_up(), look_up(OTHERS, id="k", when="request.customer == 'nobody'")), ORDERS),
+        ((look_up(),), ORDERS[1:2]),
+    ],
+    ids=["pinned", "read by a note", "pinned by a step that is skipped", "all that is known"],
+)
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_another_customers_order_fills_no_slot(
+    steps: tuple[JsonObject, ...], known: tuple[Evidence, ...], is_computed: bool
+) -> None:
+    """What an authority parameter refuses, a letter does not state."""
+    total = {"name": "order_total", "cel": "order.total - 1", "type": "money", "currency": "EUR"}
+    shop = Shop(
+        quality(template=LETTER, values=[total if is_computed else VALUES[0], VALUES[1]]), known=known
+    )
+    done = shop.run(*steps, FILE)
+    assert done.status != "completed"
+    assert "7,77" not in str(done.outputs)
+    assert shop.filed == []
+
+
+@pytest.mark.parametrize("by_plan", [False, True])
+def test_evidence_that_untrusted_input_has_chosen_fills_no_slot(by_plan: bool) -> None:
+    """A marked field names the order, or the plan says that such a field has."""
+    shop = Shop(quality(template=LETTER))
+    done = shop.run(look_up(OWN), FILE, untrusted_refs=[OWN]) if by_plan else shop.run(look_up(OLDER), FILE)
+    assert (done.status == "completed", shop.filed) == (False, [])
+    assert "{{ order_total }}" in done.outputs["letter"]
+
+
+LOOKED_UP = [{"name": "order_total", "from": "q#/total", "type": "money", "currency": "EUR"}]
+
+
+def test_a_result_that_does_not_relate_to_the_request_fills_no_slot_and_is_no_output() -> None:
+    shop = Shop(quality(template="The total is {{ order_total }}.", values=LOOKED_UP))
+    assert shop.run(look_up(), FILE).outputs["letter"] == "The total is €120.00."
+    done = shop.run(look_up(field="previous"), FILE, asked={"previous": "E-1"})
+    assert (done.status == "completed", len(shop.filed)) == (False, 1)
+    done = shop.run(look_up(field="previous"), asked={"previous": "E-1"})
+    assert (done.status == "completed", done.outputs["letter"]) == (False, "The total is {{ order_total }}.")
+    plain = Shop(quality(values=LOOKED_UP))
+    for source in ("q#/total", "n#/x"):  # also by way of a note
+        note = {"id": "n", "kind": "note", "params": {"x": {"$from": "q#/total"}}}
+        outputs = {"letter": {"total": {"$from": source}}}
+        done = plain.run(look_up(field="previous"), note, outputs=outputs, asked={"previous": "E-1"})
+        assert done.status != "completed"
+
+
+def test_an_accepted_letter_with_slots_is_not_delivered_where_a_step_that_fills_them_is_unrelated() -> None:
+    """A person who accepts a letter cannot see that a result in it belongs to another request."""
+    shop = Shop(quality(values=LOOKED_UP))
+    steps = (look_up(field="previous"), {"id": "w", "tool": "shop.echo", "params": {"text": "Hello."}}, FILE)
+    outputs = {"letter": {"$from": "w#/text"}}
+    done = shop.run(*steps, outputs=outputs, asked={"previous": "E-1"}, approves=True)
+    assert (done.status == "completed", shop.filed) == (False, [])
+    assert shop.run(look_up(), *steps[1:], outputs=outputs, approves=True).status == "completed"
+    assert shop.filed == ["Hello."]
