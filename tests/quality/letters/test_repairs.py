@@ -14,6 +14,7 @@ from quality.sealed.__main__ import Outcome, run_letter
 from tercet.contracts.question import Question
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.losses import find_loss
+from tercet.quality.rubric.safety import find_dangers
 from tercet.testing.models import ScriptedModel
 
 from .corpus import Record, read_letters
@@ -156,3 +157,18 @@ def test_values_that_were_bound_stay_bound_where_nothing_could_be_repaired(name:
 def test_a_rule_takes_out_no_heading_and_no_sentence_and_a_model_may(before: str, after: str) -> None:
     assert find_loss({"t": before}, {"t": after}, by_rule=True).endswith("of /t")
     assert not find_loss({"t": before}, {"t": after})
+
+
+@pytest.mark.parametrize("name", ["de_DE-werkstatt-2", "en_IE-disguises-2", "es_ES-prestamo-22"])
+def test_a_right_letter_with_an_account_or_a_minus_or_words_for_decimals_is_left_alone(name: str) -> None:
+    """One account in ten has the check digit of a card in it, and half a number is not to be replaced."""
+    outcome = asyncio.run(run_letter(next(case for case in read_letters() if case["id"] == name)))
+    assert not outcome.case["wrong"]
+    assert (outcome.status, outcome.final) == ("awaiting_gate", outcome.draft)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_hidden"), [("क्\u200dष", False), ("👨\u200d👩\u200d👧", False), ("To\u200dtal", True)]
+)
+def test_joiners_are_hidden_characters_where_nothing_is_joined(text: str, is_hidden: bool) -> None:
+    assert bool(find_dangers(text)) is is_hidden
