@@ -192,3 +192,9 @@ def test_names_on_the_screen_are_harmless(tercet: Tercet, pack: Path) -> None:
     assert answer.code == 0
     assert "\x1b" not in answer.out
     assert r"kg:a\x1b[2Jb:x" in answer.out
+
+
+def test_a_session_in_the_place_of_the_pack_says_where_it_belongs(tercet: Tercet) -> None:
+    """The context is that of a pack; a session is an option."""
+    error = tercet("context", "ses_0123456789abcdef", "--json").json["error"]
+    assert error["remedy"].endswith("tercet context PACK --session ses_0123456789abcdef")

@@ -110,6 +110,11 @@ def context(
     again from its recorded request, owner and evidence, and compared with the hash in the journal. Nothing is run or
     written.
     """
+    if str(pack).startswith("ses_") and not pack.exists():
+        raise UsageError(
+            f"{printable(str(pack), 80)} is a session, and not the folder of a pack",
+            remedy=f"name the pack too: tercet context PACK --session {pack.name}",
+        )
     loaded = load_pack(pack)
     if session is not None:
         _reject_other_options(intent, input_, snapshot, safety_mode, role, tenant)
