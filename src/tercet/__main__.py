@@ -3,6 +3,7 @@
 The imports are inside the function, so that Ctrl-C during them does not print a traceback.
 """
 
+import gc
 import os
 
 INTERRUPTED = 130
@@ -11,6 +12,7 @@ INTERRUPTED = 130
 
 def run() -> None:
     """The entry point of the console script."""
+    gc.disable()  # until the command is imported: what imports make stays, and looking through it takes a fifth of the start
     try:
         from tercet.cli.main import run as command  # noqa: PLC0415 - see above
     except KeyboardInterrupt:

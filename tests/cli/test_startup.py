@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
 import subprocess
@@ -9,6 +10,7 @@ import sys
 
 import pytest
 
+from tercet import __main__
 from tercet.cli.main import COMMANDS
 
 from .harness import PLANS, REFUNDS
@@ -87,3 +89,17 @@ def test_the_line_of_a_command_is_its_first_sentence(name: str) -> None:
     help_text = " ".join((inspect.getdoc(function) or "").split())
     assert COMMANDS[name].summary
     assert help_text.startswith(COMMANDS[name].summary)
+
+
+def test_no_garbage_is_looked_for_until_a_command_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The garbage collector is paused at the start, and works again once the command is there."""
+    seen: list[bool] = []
+    monkeypatch.setattr("tercet.cli.main.run", lambda: seen.append(gc.isenabled()))
+    monkeypatch.setattr(gc, "freeze", lambda: seen.append(gc.isenabled()))
+    try:
+        __main__.run()
+        COMMANDS["schema"].load()
+        seen.append(gc.isenabled())
+    finally:
+        gc.enable()
+    assert seen == [False, False, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -30,6 +31,9 @@ class Entry(NamedTuple):
     def load(self) -> tuple[Any, str]:
         """Import the command; return its function and its examples."""
         module = import_module(f"tercet.cli.{self.module}")
+        if not gc.isenabled():  # it was paused for the imports
+            gc.freeze()
+            gc.enable()
         return getattr(module, self.function), getattr(module, f"{self.function.upper()}_EXAMPLES")
 
 
