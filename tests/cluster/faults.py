@@ -172,7 +172,6 @@ class Campaign:
     async def sell_all(self) -> None:
         """Make all orders, so many at once; the cluster is upgraded in the middle."""
         slots = asyncio.Semaphore(AT_ONCE)
-        upgrade: asyncio.Task[None] | None = None
 
         async def sell(order: Order) -> None:
             try:
@@ -181,17 +180,17 @@ class Campaign:
                 slots.release()
 
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.upgrade())
             for order in self.orders:
                 await slots.acquire()
                 tasks.create_task(sell(order))
-                if order.number == len(self.orders) // 2:
-                    upgrade = tasks.create_task(self.upgrade())
-        assert upgrade is not None
 
     # --- what happens to the cluster ---
 
     async def upgrade(self) -> None:
-        """Serve a new pack version, give one worker to it, drain the old version, and give it the other worker as well."""
+        """Once half of the sessions have started, serve a new pack version, give one worker to it, drain the old version, and give it the other worker as well."""
+        while sum(bool(order.session) for order in self.orders) < len(self.orders) // 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
         await self.machine.replace(SERVICE, OLD, NEW)
         await self.machine.replace("worker2", NEW)
         self.note(f"upgrade: the service starts sessions of {NEW}, and a worker of {NEW} has joined")
