@@ -27,7 +27,7 @@ from tercet.packs.programs import (
 from tercet.tools.commands.command import Command
 from tercet.tools.commands.making import Place, command_tool, find_program
 from tercet.tools.http.service import Operation, Service
-from tercet.tools.openapi.calling import USUAL_MODE, demand_egress, find_operation, make_tool
+from tercet.tools.openapi.calling import USUAL_MODE, demand_callable, find_operation, make_tool
 from tercet.tools.openapi.document import Described, Document, OpenApiError, read_document
 from tercet.tools.tool import SAYABLE, Tool, split
 
@@ -75,7 +75,7 @@ def _read_service(table: Table) -> Service | None:
     if service is None:
         return None
     try:
-        demand_egress(service)
+        demand_callable(service)
     except OpenApiError as error:
         _note(table, error, f"{table.place}, base_url")
     for auth in service.auth:

@@ -278,6 +278,11 @@ def demand_egress(service: Service) -> None:
             code="egress_missing",
             remedy=f'list it: egress = ["{service.target}"]',
         )
+
+
+def demand_callable(service: Service) -> None:
+    """Raise `OpenApiError` for a service whose address every call would refuse."""
+    demand_egress(service)
     address = as_address(service.target.host)
     why = None if address is None else why_refused(address)
     if why is not None and service.target not in service.private_endpoints:
