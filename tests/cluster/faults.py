@@ -195,17 +195,19 @@ class Campaign:
         await self.machine.replace("worker2", NEW)
         self.note(f"upgrade: the service starts sessions of {NEW}, and a worker of {NEW} has joined")
         old = queue_of(make_pack(OLD).ref, make_pack(OLD).hash)
-        client = await client_of(self.machine.temporal)
-        while not await self._is_drained(client, old):  # noqa: ASYNC110 - Temporal is asked
+        while not await self._is_drained(old):  # noqa: ASYNC110 - Temporal is asked
             await asyncio.sleep(2)
         await self.machine.replace("worker1", NEW)
         self.note(f"upgrade: {OLD} is drained, and its last worker has stopped")
 
-    async def _is_drained(self, client: Any, queue: str) -> bool:
+    async def _is_drained(self, queue: str) -> bool:
         """Whether no session is left on a queue; also by the callers, since Temporal's lists may lag behind a start."""
         first = self.orders[: len(self.orders) // 2 + AT_ONCE]
         try:
-            return all(order.seconds for order in first) and not (await count_remaining(client, queue)).total
+            if not all(order.seconds for order in first):
+                return False
+            client = await client_of(self.machine.temporal)
+            return not (await count_remaining(client, queue)).total
         except Exception as error:  # noqa: BLE001 - Temporal is down; asked again
             self.retried[f"drain: {type(error).__name__}"] += 1
             return False
