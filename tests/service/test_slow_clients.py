@@ -192,3 +192,11 @@ async def test_a_progress_stream_that_nobody_reads_does_not_hold_up_the_service(
         assert await is_healthy(port)
     for _, writer in streams:
         writer.close()
+
+
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    """Connections send small packets at once: with Nagle's algorithm every answer would take 40 ms longer."""
+    with listen("127.0.0.1", 0) as bound, socket.create_connection(bound.getsockname()):
+        connection, _ = bound.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

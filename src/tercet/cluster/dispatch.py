@@ -64,6 +64,9 @@ class Dispatcher:
         """Whether a wake-up for a session is on its way."""
         return (row.tenant, row.session_id) in self._tasks
 
+    async def rest(self, tenant: str, session: str) -> None:
+        """Return at once: sessions are carried on by other processes."""
+
     def enqueue(self, row: SessionRow) -> None:
         """Wake a session in the background."""
         key = (row.tenant, row.session_id)

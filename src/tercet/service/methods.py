@@ -157,6 +157,7 @@ async def _settled(service: Service, runtime: Runtime, session: str, wait_ms: in
     try:
         async with asyncio.timeout(wait_ms / 1000):
             while True:
+                await service.worker.rest(runtime.tenant, session)
                 row = await runtime.journal.session(runtime.tenant, session)
                 if row is None or (row.status != "in_progress" and not service.worker.is_carrying(row)):
                     return

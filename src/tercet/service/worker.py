@@ -58,6 +58,10 @@ class Carrier(Protocol):
         """Whether a session is being carried on by this process, or is about to be."""
         ...
 
+    async def rest(self, tenant: str, session: str) -> None:
+        """Wait until this process does not carry a session on; return at once if another process might."""
+        ...
+
 
 class Worker:
     """Carries sessions on, in one process."""
@@ -73,7 +77,11 @@ class Worker:
         """When to try a session again whose lease another process may still renew, on the monotonic clock."""
         self._blocked: OrderedDict[tuple[str, str], int] = OrderedDict()
         """Sessions that cannot go on here as they are, by when their rows were last changed."""
+        self._waiters: dict[tuple[str, str], asyncio.Event] = {}
+        """What is set once a session has come to rest, for those that wait for it."""
         self._wakeup = asyncio.Event()
+        self._has_left_some = False
+        """Whether the last look may have found less than there is."""
         self._is_stopping = False
         self.carried = 0
         """How many times a session was carried on."""
@@ -88,10 +96,6 @@ class Worker:
     def waiting(self) -> int:
         """How many sessions are known to wait for their turn."""
         return len(self._queued)
-
-    def wake(self) -> None:
-        """Look for sessions at once."""
-        self._wakeup.set()
 
     def is_queued(self, row: SessionRow) -> bool:
         """Whether this worker will carry a session on: the watchdog leaves it alone meanwhile."""
@@ -108,22 +112,35 @@ class Worker:
         key = (row.tenant, row.session_id)
         return key in self._running or key in self._queued
 
+    async def rest(self, tenant: str, session: str) -> None:
+        """Wait until this worker does not carry a session on."""
+        key = (tenant, session)
+        while (key in self._running or key in self._queued) and not self._is_stopping:
+            await self._waiters.setdefault(key, asyncio.Event()).wait()
+
     async def run(self) -> None:
         """Carry sessions on until `stop`."""
+        loop = asyncio.get_running_loop()
+        next_look = loop.time()
         while not self._is_stopping:
             self._wakeup.clear()
-            try:
-                await self._look()
-            except TercetError as error:
-                _log.warning("looking for sessions failed: %s", error)
+            if loop.time() >= next_look or (self._has_left_some and not self._queued):
+                try:
+                    await self._look()
+                except TercetError as error:
+                    _log.warning("looking for sessions failed: %s", error)
+                next_look = loop.time() + self._poll_ms / 1000
             self._begin()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wakeup.wait(), self._poll_ms / 1000)
+                async with asyncio.timeout_at(next_look):
+                    await self._wakeup.wait()
 
     async def stop(self) -> None:
         """Begin nothing more, let the sessions under way come to rest, and leave them to the next worker."""
         self._is_stopping = True
-        self.wake()
+        self._wakeup.set()
+        for waiter in self._waiters.values():
+            waiter.set()
         while self._running:
             for runtime in self._hub:
                 runtime.hand_over()
@@ -141,6 +158,7 @@ class Worker:
             # Sessions that cannot go on here must not hide others of their tenant.
             counts = Counter(row.tenant for row in rows)
             full = {tenant for tenant, count in counts.items() if count >= limit}
+            self._has_left_some = bool(full)
             if not full - {row.tenant for row in rows if self.is_carrying(row)} or limit >= _MOST_BLOCKED:
                 return
             limit *= 2
@@ -153,7 +171,7 @@ class Worker:
         if self._hub.serves(row) and self._blocked.get(key) != row.updated_at:
             self._queued.add(key)
             self._queues.setdefault(row.tenant, deque()).append(row)
-            self.wake()
+            self._wakeup.set()
 
     def _begin(self) -> None:
         """Begin as many sessions as there is room for, one of each tenant in turn, none of which gets every place."""
@@ -188,7 +206,9 @@ class Worker:
             self._block(key, row, error)
         finally:
             del self._running[key]
-            self.wake()
+            if (waiter := self._waiters.pop(key, None)) is not None:
+                waiter.set()
+            self._wakeup.set()
 
     async def _is_for_us(self, runtime: Runtime, row: SessionRow) -> bool:
         """Whether a worker goes on with a session: not with a lane, nor with one that counts as lost or waits for a person."""

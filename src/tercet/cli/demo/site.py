@@ -36,6 +36,9 @@ class NoWorker:
         """Return whether this process carries a session on: never."""
         return False
 
+    async def rest(self, tenant: str, session: str) -> None:
+        """Return at once: the demo's own workers carry sessions on."""
+
 
 async def serve(folder: Folder, page: str, *, has_worker: bool) -> None:
     """Serve the console until a signal."""
