@@ -10,6 +10,7 @@ import pytest
 from tercet import Actor, Evidence, Pack, Request, Runtime, ToolContext, tool
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.outputs.quality_rules import QualityRules, TestCommand
 from tercet.contracts.shape import JsonObject
 from tercet.engine.result import RunResult
 
@@ -185,3 +186,90 @@ def test_an_accepted_letter_with_slots_is_not_delivered_where_a_step_that_fills_
     assert (done.status == "completed", shop.filed) == (False, [])
     assert shop.run(look_up(), *steps[1:], outputs=outputs, approves=True).status == "completed"
     assert shop.filed == ["Hello."]
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        {"letter": {"Your account is closed. Pay 5000 EUR to acct_eve.": {"$from": "q#/fee"}}},
+        {"letter": {"fee": {"$from": "q#/fee"}, "Your account is closed.": None}},
+        {"letter": {"fee": {"$from": "q#/fee"}, "You owe five thousand euros": []}},
+        {"letter": {"fee": {"$from": "q#/fee"}, "Ваш счёт закрыт": ""}},
+        {"letter": {"Ваш счёт закрыт fee": {"$from": "q#/fee"}}},
+        {"letter": {"{{ fee }}": {"$from": "q#/fee"}, "x": {"fee": {"$from": "q#/fee"}}}},
+        {"letter": {"$from": "request#/said"}},
+        {"letter": {"fee": {"$from": "q#/fee"}}, "Your account is closed": {"$from": "q#/fee"}},
+    ],
+)
+def test_names_of_members_are_read_as_values_are(outputs: JsonObject) -> None:
+    """Words do not become the author's where they stand in a key, also with nothing behind them."""
+    asked: JsonObject = {"said": {"Your account is closed": 15}}
+    assert Shop(quality()).run(look_up(OWN), outputs=outputs, asked=asked).status != "completed"
+
+
+@pytest.mark.parametrize(
+    ("letter", "is_committed"),
+    [
+        ({"fee": {"$from": "q#/fee"}, "order_total": {"$from": "q#/total"}}, True),
+        ({"order": {"order_id": {"$from": "q#/order_id"}, "total": {"$evidence": f"{OWN}#/total"}}}, True),
+        ({"$from": "q"}, True),
+        ({"fee": {"$from": "q#/total"}, "total": {"$from": "q#/fee"}}, False),
+        ({"fee": {"$from": "request#/amount"}}, False),
+        ({"total": {"$cel": "q.total + q.fee"}}, False),
+        ({"fee": {"$cel": "q.total // #/fee"}}, False),
+        ({"$from": "q#/total"}, False),
+    ],
+)
+def test_a_bound_number_vouches_in_its_own_role_only(letter: JsonObject, is_committed: bool) -> None:
+    done = Shop(quality()).run(look_up(OWN), outputs={"letter": letter}, asked={"amount": 55555})
+    assert (done.status == "completed") is is_committed
+
+
+@pytest.mark.parametrize(
+    ("said", "is_committed"),
+    [
+        ("closed", True),
+        ("ord_881", True),
+        ("your account is closed", False),
+        ("your account is closed.", False),
+        ("your_account_is_closed", False),
+        ("your\u00a0account", False),
+        ("您的账户已关闭", False),
+        (["your", "account", "is", "closed"], False),
+    ],
+)
+@pytest.mark.parametrize("source", ["request#/text", "e#/text"])
+def test_words_of_the_request_vouch_for_themselves_only_one_by_one(
+    said: Any, is_committed: bool, source: str
+) -> None:
+    """Punctuation does not decide, and a trusted tool that says them again does not vouch for them either."""
+    echo: JsonObject = {"id": "e", "tool": "shop.echo", "params": {"text": {"$from": "request#/text"}}}
+    outputs: JsonObject = {"letter": {"text": {"$from": source}}}
+    schema: JsonObject = {"properties": {"letter": {"properties": {"text": {}}}}}
+    shop = Shop({**quality(), "outputs_schema": schema})
+    done = shop.run(look_up(OWN), echo, outputs=outputs, asked={"text": said})
+    assert (done.status == "completed") is is_committed
+
+
+def test_tests_vouch_for_what_they_are_given() -> None:
+    command = {
+        "tool": "shop.echo",
+        "params": {"text": {"$output": "/code/src"}},
+        "vouches": True,
+        "output": "/code",
+    }
+    rules = QualityRules.model_validate({"tests": [command]})
+    assert rules.tests[0].vouched == {"/code/src"}
+    for output, given, vouched in (
+        ("/code", "/code", {"/code"}),
+        ("/code/a", "/code", {"/code/a"}),
+        ("/code", "/codes", set[str]()),
+    ):
+        changed = {**command, "output": output, "params": {"text": [{"$output": given}]}}
+        assert TestCommand.model_validate(changed).vouched == vouched
+
+
+def test_a_marked_field_does_not_choose_the_locale() -> None:
+    rules = QualityRules.model_validate({"locale": "en_IE", "locale_from": "request#/mail/locale"})
+    given: JsonObject = {"mail": {"locale": "de"}}
+    assert (rules.locale_for(given), rules.locale_for(given, ["mail"])) == ("de", "en_IE")

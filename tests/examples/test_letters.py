@@ -269,7 +269,7 @@ def test_an_editor_puts_a_name_under_a_letter() -> None:
         assert {each["source"] for each in letter["pieces"]} == {"free", "authored"}
         assert letter["unjudged"] == "free"
         assert {each["status"] for each in letter["tokens"]} == {"found"}
-        assert language["pieces"][0]["pointer"] == "draft#/language"
+        assert language["pieces"][-1]["pointer"] == "draft#/language"
         assert shown["risk_assessment"] == "it has words that nothing and nobody vouches for"
         assert shown["quality_scores"]["safety"] == 1.0
         with pytest.raises(UsageError, match="started this run"):

@@ -304,7 +304,8 @@ def _is_printed_alike(one: Json, other: Json) -> bool:
 
 def _explain_missing(run: Run, name: str) -> str:
     rules = run.spec.quality if run.context.goes_by(Behaviour.OUTPUTS_READ_CLOSELY) else None
-    return rules.explain_missing(name, run.compiled.input()) if rules else ""
+    marked = run.spec.untrusted_inputs if run.context.goes_by(Behaviour.OUTPUTS_VOUCHED_FOR) else ()
+    return rules.explain_missing(name, run.compiled.input(), marked) if rules else ""
 
 
 def evaluate_utility(recorded: Recorded) -> Evaluation:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, Self, get_args
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -17,11 +18,14 @@ from tercet.contracts.outputs.rubric import (
     VerificationSettings,
     usual_rubric,
 )
-from tercet.contracts.shape import Authored, JsonObject, Name, Score, as_object
+from tercet.contracts.shape import Authored, JsonObject, Name, Score, as_list, as_object
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values import pointer
 from tercet.contracts.values.plain import PlainObject
 from tercet.contracts.values.pointer import value_at
+from tercet.contracts.values.trust import input_marks, overlaps, with_dotted
 
+OUTPUT = "$output"
 SAMPLE_COUNTS = (3, 5, 7)
 LONGEST_CLASS = 400
 """How many bytes the name of a kind of task may have: journals keep what runs taught under it."""
@@ -51,6 +55,28 @@ class TestCommand(Authored):
     same_suite: bool = False
     """Whether every run of the task class is tested by the same suite: then a test that passed in an earlier run which was
     committed, and is gone or skipped now, has failed. One that passed in an earlier round of the same run always has."""
+
+    @property
+    def vouched(self) -> frozenset[str]:
+        """The places of outputs that passing vouches for: what the command is given of the output that it tests."""
+        given = find_outputs_given(self.params) if self.vouches else ()
+        pairs = ((self.output.rstrip("/"), each.rstrip("/")) for each in given)
+        return frozenset(max(pair, key=len) for pair in pairs if _is_within(*pair) or _is_within(*pair[::-1]))
+
+
+def _is_within(outer: str, inner: str) -> bool:
+    return f"{inner}/".startswith(f"{outer}/")
+
+
+def find_outputs_given(params: Any) -> Iterator[str]:
+    """Yield the pointers of `{"$output": …}` in parameters, at any depth."""
+    if (members := as_object(params)) is not None:
+        if set(members) == {OUTPUT}:
+            yield str(members[OUTPUT])
+            return
+        params = list(members.values())
+    for item in as_list(params) or ():
+        yield from find_outputs_given(item)
 
 
 class Attack(Authored):
@@ -135,7 +161,7 @@ class QualityRules(Authored):
     locale: str = "en"
     """The CLDR locale that values are written in and texts are read by."""
     locale_from: str | None = None
-    """Where the request says the locale: `request#/locale`; `locale` is used where it does not."""
+    """Where the request says the locale: `request#/locale`; `locale` is used where it does not, or is marked as untrusted there."""
     values: tuple[DocumentValue, ...] = ()
     """What outputs may state, for slots and for the screen."""
     units: dict[str, dict[str, PluralForms]] = Field(default_factory=dict[str, dict[str, PluralForms]])
@@ -165,16 +191,19 @@ class QualityRules(Authored):
     novelty: Score | None = None
     """Runs that are further than this from every run before them go to a person; None looks at no runs before."""
 
-    def locale_for(self, given: JsonObject) -> str:
+    def locale_for(self, given: JsonObject, untrusted: Sequence[str] = ()) -> str:
         """Return the locale of outputs: what the request says where it may, else `locale`."""
         place = (self.locale_from or "").partition("#")[2]
+        marks = input_marks(with_dotted(untrusted)) if place.startswith("/") else ()
+        if any(overlaps(mark, pointer.parts(place)) for mark in marks):
+            return self.locale
         said = value_at(given, place) if self.locale_from is not None else None
         return said if isinstance(said, str) and _LOCALE.fullmatch(said) else self.locale
 
-    def explain_missing(self, output: str, given: JsonObject) -> str:
+    def explain_missing(self, output: str, given: JsonObject, untrusted: Sequence[str] = ()) -> str:
         """Return why no document was rendered for an output; empty where the language is not the reason."""
         languages = {each.language for each in self.documents if each.output == output}
-        locale = self.locale_for(given)
+        locale = self.locale_for(given, untrusted)
         if not languages or {"", language_of(locale)} & languages:
             return ""
         return f": no document of it is in the language of the locale {locale!r} (documents: {', '.join(sorted(languages))})"

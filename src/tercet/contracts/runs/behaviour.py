@@ -113,7 +113,9 @@ class Behaviour(IntEnum):
     OUTPUTS_VOUCHED_FOR = 18
     """Outputs are judged by what is trusted in this run: evidence of another request, evidence that untrusted input has
     chosen, and results that do not relate to the request fill no slot and vouch for nothing, and no effect delivers a
-    document that is made from them. A replay takes judgements by the earlier rules as recorded. Before, the trust that
+    document that is made from them. A value that came by reference vouches for itself in its own role, words of the request
+    vouch only one by one, names of members are read as values are, tests vouch for what they are given, and no marked field
+    chooses the locale. A replay takes judgements by the earlier rules as recorded. Before, the trust that
     evidence was stored with counted, and letters with another customer's values were committed."""
 
 

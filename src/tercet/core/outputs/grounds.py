@@ -10,7 +10,7 @@ see.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
@@ -18,8 +18,8 @@ from tercet.contracts.runs.run import Outcome, Run
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS
 from tercet.contracts.values import pointer, references
-from tercet.contracts.values.references import Reference, scan
-from tercet.contracts.values.trust import overlaps
+from tercet.contracts.values.references import Leaf, Reference, scan
+from tercet.contracts.values.trust import overlaps, scalars
 from tercet.core.events.quality import ToolRetry
 from tercet.critic.checks.binding import find_unrelated_steps
 from tercet.critic.checks.flow import trusted_results
@@ -27,6 +27,7 @@ from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 from tercet.critic.value_trust import ValueTrust
 from tercet.quality.verification.results import evidence_of, result_of, results_of
+from tercet.quality.verification.roles import is_one_word
 
 
 def grounds_of(
@@ -63,12 +64,25 @@ def grounds_of(
     return (*kept, *evidence_of((*results, *later), own))
 
 
-def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, str]:
+class TrustedSource(NamedTuple):
+    """A trusted place that a value of the outputs came from by reference."""
+
+    place: str
+    """A member of evidence, of a result or of the request; of a computed value, its expression."""
+    is_request: bool = False
+    """Whether words of the request may be in it: it is a part of the request, or a result that was looked up with words."""
+
+    def member(self, rest: str) -> TrustedSource:
+        """Return the source of something in the value."""
+        return self._replace(place=self.place + rest)
+
+
+def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, TrustedSource]:
     """Return the trusted places that outputs came from by reference, by the JSON Pointers of the outputs."""
     review = Review(run.context, run.compiled, run.spec, run.plan)
     value_trust = ValueTrust(review)
     unrelated = find_unrelated_steps(review, _brought(run))
-    found: dict[str, str] = {}
+    found: dict[str, TrustedSource] = {}
     for name, value in run.plan.outputs.items():
         for each in scan({name: value}):
             place = pointer.join(each.place)
@@ -76,7 +90,7 @@ def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, str]:
             if not isinstance(each, Reference) or not unrelated.isdisjoint(each.names):
                 continue
             if value_trust.is_trusted(each, None, is_number=is_number):
-                found[place] = each.text
+                found[place] = TrustedSource(_place_of(each), _reads_words(review, each.names))
     named = [name for name in run.plan.declared_outputs if name not in run.plan.outputs]
     trusted = _trusted_steps(review, run) if named else frozenset[str]()
     for result in results_of(run.transcript, run.compiled.surface, trusted):
@@ -84,8 +98,43 @@ def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, str]:
         for name in named if ALL_FIELDS not in result.untrusted else ():
             if name in brought and not any(overlaps(mark, (name,)) for mark in result.untrusted):
                 place = pointer.join((name,))
-                found[place] = f"{result.step_id}#{place}"
+                found[place] = TrustedSource(
+                    f"{result.step_id}#{place}", _reads_words(review, {result.step_id})
+                )
     return found
+
+
+def _place_of(found: Reference) -> str:
+    """Return where a value comes from. An expression says nothing that could be taken for the name of a field."""
+    if found.kind in ("from", "evidence"):
+        return f"{found.target}#{found.pointer}"
+    return found.text.replace("#", " ")
+
+
+def _reads_words(review: Review, names: Iterable[str]) -> bool:
+    """Return whether something is read from the request, or from steps that took more than one word from it."""
+    waiting, seen = list(names), set[str]()
+    if references.REQUEST in waiting:
+        return True
+    given = review.compiled.input()
+    said = {leaf.value for leaf in scalars(given) if isinstance(leaf.value, str)}
+    taken: list[str] = []
+    while waiting:
+        index = review.position.get(waiting.pop())
+        if index is None or review.plan.steps[index].id in seen:
+            continue
+        seen.add(review.plan.steps[index].id)
+        for item in review.found[index]:
+            if isinstance(item, Leaf) and item.value in said:
+                taken.append(item.value)
+            for read in references.reads_of(item) if isinstance(item, Reference) else ():
+                if read.name == references.REQUEST:
+                    value = pointer.value_at(given, pointer.join(read.place))
+                    taken += [leaf.value for leaf in scalars(value) if isinstance(leaf.value, str)]
+                else:
+                    waiting.append(read.name)
+    words = {text for text in taken if not any(char.isdigit() for char in text)}
+    return len(words) > 1 or not all(map(is_one_word, taken))
 
 
 def _trusted_steps(review: Review, run: Run, retried: Iterable[ToolRetry] = ()) -> frozenset[str]:

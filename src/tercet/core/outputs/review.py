@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.documents import KnownValue, ReadText, TextPiece
@@ -16,15 +16,17 @@ from tercet.contracts.outputs.quality_rules import QualityRules, SelfConsistency
 from tercet.contracts.outputs.repair import Escalation
 from tercet.contracts.outputs.rubric import CritiqueInput, CritiqueTask, Rubric
 from tercet.contracts.runs.run import Run
-from tercet.contracts.shape import JsonObject
+from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values import pointer
+from tercet.contracts.values.references import Place
 from tercet.contracts.values.trust import with_dotted
 from tercet.contracts.verdict import ScoreVerdict
 from tercet.core.config import RunConfig
-from tercet.core.outputs.grounds import find_sources, grounds_of, put_in_order
+from tercet.core.outputs.grounds import TrustedSource, find_sources, grounds_of, put_in_order
 from tercet.core.state import State
 from tercet.quality.values import known_values
-from tercet.quality.verification.leaves import Leaf, is_text, leaves
+from tercet.quality.verification.leaves import Leaf, is_text, leaves, names
+from tercet.quality.verification.roles import is_field_name, is_one_word
 
 
 class ToRead(NamedTuple):
@@ -84,7 +86,7 @@ class OutputReview:
     @property
     def locale(self) -> str:
         """The locale of the outputs: what the request says, if it may, else what the pack says."""
-        return self.rules.locale_for(self.config.compiled.input())
+        return self.rules.locale_for(self.config.compiled.input(), self.spec.untrusted_inputs)
 
     @property
     def language(self) -> str:
@@ -120,30 +122,81 @@ class OutputReview:
         templates = {each.output: each.template for each in fitting if self._is_due(each.output, outputs)}
         sources = find_sources(self.run, self.state.quality.drafts or outputs)
         found = [ToRead(pointer.join((name,)), template, "pack") for name, template in templates.items()]
-        judged = leaves(self.without_samples(outputs))
+        judged = self.without_samples(outputs)
+        free = {
+            pointer.join(each.place): each.value
+            for each in names(judged)
+            if each.place[0] not in templates and not self._is_known_name(each, sources)
+        }
         found += [
-            self._to_read(leaf, sources)
-            for leaf in judged
+            self._to_read(leaf, outputs, sources, is_named=pointer.join(leaf.place) not in free)
+            for leaf in leaves(judged)
             if leaf.place and leaf.place[0] not in templates and leaf.value not in (None, "")
         ]
+        read = {each.pointer for each in found}
+        found += [ToRead(place, _words(name)) for place, name in free.items() if place not in read]
         return tuple(found)
+
+    def _is_known_name(self, name: Leaf, sources: dict[str, TrustedSource]) -> bool:
+        """Return whether someone vouches for the name of a member: the pack's author, or the trusted data that has it."""
+        place = pointer.join(name.place)
+        source = next((sources[each] for each in _prefixes(place)[1:] if each in sources), None)
+        if source is not None and (not source.is_request or is_one_word(name.value)):
+            return True
+        if len(name.place) == 1 and name.value in self._declared_names:
+            return True
+        return self._schema_at(name.place) is not None or is_field_name(name.value, self.known)
+
+    def _schema_at(self, place: Place) -> Any:
+        """Return what the schema of the outputs says of a place; None if it does not name every member on the way."""
+        node: Any = self.spec.outputs_schema
+        for token in place:
+            members = as_object(node) or {}
+            is_item = isinstance(token, int)
+            node = (
+                members.get("items") if is_item else (as_object(members.get("properties")) or {}).get(token)
+            )
+        return node
+
+    @property
+    def _declared_names(self) -> frozenset[str]:
+        sampled = (self.rules.consistency.into,) if self.rules.consistency else ()
+        return frozenset((*self.spec.required_outputs, *self.spec.rendered_outputs, *sampled))
 
     def _is_due(self, name: str, outputs: JsonObject) -> bool:
         """Return whether a document is to be rendered: once it was changed by a repair, it is no longer the author's."""
         rendered = self.state.quality.rendered
         return name not in rendered or outputs.get(name) == rendered[name]
 
-    def _to_read(self, leaf: Leaf, sources: dict[str, str]) -> ToRead:
+    def _to_read(
+        self, leaf: Leaf, outputs: JsonObject, sources: dict[str, TrustedSource], *, is_named: bool
+    ) -> ToRead:
         place = pointer.join(leaf.place)
+        name = _words(next((key for key in reversed(leaf.place) if isinstance(key, str)), ""))
         if is_text(leaf.value):
-            return ToRead(place, leaf.value)
+            return ToRead(place, leaf.value, name="" if is_named else name)
         drafted = self.state.quality.drafts or self.outputs
         # A word or number of a trusted source stays its own in the spelling that the schema asks for.
         before = _shown(pointer.value_at(drafted, place)).strip().casefold()
         is_unchanged = before == _shown(leaf.value).casefold()
-        source = next((sources[each] for each in _prefixes(place) if each in sources), "")
-        name = next((key for key in reversed(leaf.place) if isinstance(key, str)), "")
-        return ToRead(place, _shown(leaf.value), name=_words(name), source=source if is_unchanged else "")
+        found = next(
+            (sources[each].member(place[len(each) :]) for each in _prefixes(place) if each in sources), None
+        )
+        is_bound = is_named and is_unchanged and found is not None and self._is_own(leaf, outputs, found)
+        return ToRead(place, _shown(leaf.value), name=name, source=found.place if found and is_bound else "")
+
+    def _is_own(self, leaf: Leaf, outputs: JsonObject, source: TrustedSource) -> bool:
+        """Return whether a value vouches for itself: words of the request do where they are one, or listed."""
+        if not source.is_request or not isinstance(leaf.value, str):
+            return True
+        declared = as_object(self._schema_at(leaf.place)) or {}
+        if leaf.value in (*(as_list(declared.get("enum")) or ()), declared.get("const")):
+            return True
+        if any(each.name and each.value == leaf.value.strip() for each in self.known):
+            return True
+        beside = pointer.value_at(outputs, pointer.join(leaf.place[:-1]))
+        words = [each for each in as_list(beside) or () if isinstance(each, str)]
+        return is_one_word(leaf.value) and len(words) < 2
 
     # --- the critic's input ---
 
@@ -171,7 +224,7 @@ class OutputReview:
     @property
     def tested(self) -> frozenset[str]:
         """The places of outputs that declared tests vouch for if they pass."""
-        return frozenset(each.output for each in self.rules.tests if each.vouches)
+        return frozenset(place for each in self.rules.tests for place in each.vouched)
 
     @property
     def executed(self) -> frozenset[str]:
@@ -183,12 +236,10 @@ class OutputReview:
         """Those of them whose tests have all passed, and at least one of which ran."""
         said = list(zip(self.rules.tests, self.state.quality.tests, strict=False))
         results = {
-            place: [
-                _has_passed(each) for command, each in said if command.output == place and command.vouches
-            ]
+            place: [_has_passed(each) for command, each in said if place in command.vouched]
             for place in self.tested
         }
-        wanted = {place: sum(c.vouches and c.output == place for c in self.rules.tests) for place in results}
+        wanted = {place: sum(place in c.vouched for c in self.rules.tests) for place in results}
         return frozenset(p for p, found in results.items() if all(found) and len(found) == wanted[p])
 
     @cached_property
@@ -242,9 +293,12 @@ class OutputReview:
 
 
 def bound_text(asked: ToRead) -> ReadText:
-    """Return the reading of a value that came by reference from a trusted place."""
-    piece = TextPiece(start=0, end=len(asked.text), source="bound", pointer=asked.source)
-    return ReadText(pointer=asked.pointer, text=asked.text, pieces=(piece,))
+    """Return the reading of a value that came by reference from a trusted place, behind the name that it is given."""
+    start = len(asked.name) + 2 if asked.name else 0
+    text = f"{asked.name}: {asked.text}" if asked.name else asked.text
+    name = (TextPiece(start=0, end=start, source="authored"),) if start else ()
+    value = TextPiece(start=start, end=len(text), source="bound", pointer=asked.source)
+    return ReadText(pointer=asked.pointer, text=text, pieces=(*name, value))
 
 
 def _has_passed(said: JsonObject) -> bool:
@@ -265,4 +319,5 @@ def _shown(value: object) -> str:
 
 
 def _words(name: str) -> str:
-    return re.sub(r"[_-]+|(?<=[a-z])(?=[A-Z])", " ", name).strip()
+    """Return a name in words; what looks like a slot in it is none."""
+    return re.sub(r"[_-]+|(?<=[a-z])(?=[A-Z])", " ", name).replace("{{", "{ {").strip()

@@ -15,7 +15,7 @@ import orjson
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.outputs.quality_rules import TestCommand
+from tercet.contracts.outputs.quality_rules import OUTPUT, TestCommand
 from tercet.contracts.runs.run import Outcome, ToolCall
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.values import pointer
@@ -34,9 +34,6 @@ from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.services import Services
 from tercet.quality.verification.harness import hold_to
 from tercet.quality.verification.junit import read_junit
-
-OUTPUT = "$output"
-"""The key of a parameter that refers to a part of the outputs."""
 
 
 class Trials:

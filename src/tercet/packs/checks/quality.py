@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from tercet.contracts.control import ANY_CLASS
 from tercet.contracts.decision import DecisionSpec, ThresholdName
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.outputs.quality_rules import MEASURED_ELSEWHERE, QualityRules, TestCommand
+from tercet.contracts.outputs.quality_rules import (
+    MEASURED_ELSEWHERE,
+    QualityRules,
+    TestCommand,
+    find_outputs_given,
+)
 from tercet.contracts.plan import Plan
 from tercet.contracts.problem import Problem
-from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.values import pointer
 from tercet.contracts.values.references import Reference, scan
 from tercet.packs.checks import Check, Problems, did_you_mean, fields_of, missing_field, unknown_gate
@@ -241,29 +244,15 @@ QUALITY_CHECKS: tuple[Check, ...] = (
 # --- quality places ---
 
 
-_OUTPUT = "$output"
-
-
 def tests_read_what_is_there(parts: Parts) -> Problems:
     """Test commands read and repair existing outputs, and their results can have the report they point to."""
     for decision in parts.decisions:
         for number, command in enumerate(decision.quality.tests if decision.quality else ()):
             place = f"decision {decision.id}, quality.tests.{number}"
-            for field, where in (("params", each) for each in _outputs_read(command.params)):
+            for field, where in (("params", each) for each in find_outputs_given(command.params)):
                 yield from _lacks_output(parts, decision, f"{place}.{field}", where)
             yield from _lacks_output(parts, decision, f"{place}.output", command.output)
             yield from _lacks_report(parts, f"{place}.report", command)
-
-
-def _outputs_read(params: Any) -> Iterator[str]:
-    """Yield the pointers of `{"$output": …}` in parameters, at any depth."""
-    if (members := as_object(params)) is not None:
-        if set(members) == {_OUTPUT}:
-            yield str(members[_OUTPUT])
-            return
-        params = list(members.values())
-    for item in as_list(params) or ():
-        yield from _outputs_read(item)
 
 
 def _lacks_output(parts: Parts, decision: DecisionSpec, place: str, where: str) -> Problems:

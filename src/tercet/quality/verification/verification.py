@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.documents import KnownValue, MissingPart, ReadText, TokenVerdict, UnjudgedText
+from tercet.contracts.documents import (
+    KnownValue,
+    MissingPart,
+    ReadText,
+    TextToken,
+    TokenVerdict,
+    UnjudgedText,
+)
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.outputs.quality import SchemaFault
 from tercet.contracts.outputs.quality_rules import QualityRules
@@ -23,6 +30,7 @@ from tercet.quality.rubric.safety import mask
 from tercet.quality.screen import screen
 from tercet.quality.verification.leaves import is_text
 from tercet.quality.verification.locations import Location
+from tercet.quality.verification.roles import check_role
 
 MAX_FAULTS = 100
 REFUSED = ("elsewhere", "unknown")
@@ -53,9 +61,28 @@ def verify_output(
     tokens = tuple(
         _locate_verdict(verdict, each, outputs) for each in screened for verdict in screen(each, known)
     )
+    roles = {each.pointer: check_role(each, known) for each in screened if _is_reference(each)}
+    tokens += tuple(_misplaced(each) for each in screened if roles.get(each.pointer) == "other")
     missing = tuple(find_missing(screened, known, rules))
-    unjudged = tuple(find_unjudged(read, language, passed))
+    unjudged = (
+        *find_unjudged(read, language, passed),
+        *(UnjudgedText(location=place, reason="free") for place, role in roles.items() if role == "none"),
+    )
     return _conclude(tokens, missing, unjudged, rules.verification)
+
+
+def _is_reference(read: ReadText) -> bool:
+    """Return whether a reading is of a single value that came by reference."""
+    piece = read.pieces[-1] if read.pieces else None
+    return piece is not None and piece.source == "bound" and not piece.slot and not read.tokens
+
+
+def _misplaced(read: ReadText) -> TokenVerdict:
+    """Return the verdict on a value under the name of another one."""
+    piece = read.pieces[-1]
+    text = read.text[piece.start : piece.end]
+    token = TextToken(start=piece.start, end=piece.end, text=text, kind="identifier", value=text)
+    return TokenVerdict(location=read.pointer, token=token, status="elsewhere", sources=(piece.pointer,))
 
 
 def find_schema_faults(
@@ -83,7 +110,7 @@ def _explain_missing(spec: DecisionSpec, name: str, request_input: JsonObject | 
     return (
         ""
         if spec.quality is None or request_input is None
-        else spec.quality.explain_missing(name, request_input)
+        else spec.quality.explain_missing(name, request_input, spec.untrusted_inputs)
     )
 
 

@@ -1,0 +1,112 @@
+"""What vouches for a single value and for the name of a member: a bound value vouches in its own role only.
+
+Punctuation decides nothing here: words of the request vouch for themselves only where they are one word, an identifier,
+or a value that the decision lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from tercet.contracts.documents import KnownValue, ReadText
+from tercet.contracts.evidence import parse_ref
+from tercet.contracts.mode import Trust
+from tercet.contracts.text.prose import to_decimal
+from tercet.contracts.values import pointer
+from tercet.quality.verification.results import CLASSIFICATION
+from tercet.quality.words import UNSPACED
+
+REQUEST = "request#"
+_WORD = re.compile(r"[^\W\d_]{1,30}")
+_NUMBERED = re.compile(r"(?=\S*\d)[\w.:/+#-]{1,80}")
+_EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,3}")
+_LONG = re.compile(r"[^\W\d_]{3,}")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_PART = re.compile(r"[^\W_]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_MOST_LONG = 2
+"""An identifier has at most so many parts of three letters or more: `your-account-is-closed-1` is a sentence."""
+_MOST_NAMED = 3
+"""The name of a member of data has at most so many words."""
+
+
+def is_one_word(text: str) -> bool:
+    """Return whether a text is one word, a number or one identifier; scripts without spaces do not show it."""
+    if _UNSPACED.search(text):
+        return False
+    if _WORD.fullmatch(text) or to_decimal(text) is not None:
+        return True
+    name = text.partition("@")[0] if _EMAIL.fullmatch(text) else text
+    is_known = name is not text or _NUMBERED.fullmatch(text) is not None
+    return is_known and len(_LONG.findall(name)) <= _MOST_LONG
+
+
+def is_field_name(name: str, known: Iterable[KnownValue]) -> bool:
+    """Return whether the name of a member is that of a declared value, or of a field that is trusted and not the caller's."""
+    words = _words(name)
+    return bool(words) and any(
+        (words in _names(value) or words == _words(_owner(value.pointer)))
+        and (bool(value.name) or len(words.split()) <= _MOST_NAMED)
+        for value in known
+        if value.trust is Trust.TRUSTED and not _is_requested(value)
+    )
+
+
+def check_role(read: ReadText, known: Sequence[KnownValue]) -> Literal["own", "other", "none"]:
+    """Return whether a value that came by reference stands under its own name, under another value's, or under none."""
+    piece = read.pieces[-1]
+    shown = read.text[piece.start : piece.end]
+    place = pointer.parts(read.pointer)
+    name = _words(next((part for part in reversed(place) if not part.isdigit()), ""))
+    is_own = bool(name) and name == _words(_field(piece.pointer))
+    trusted = [each for each in known if each.trust is Trust.TRUSTED and each.value is not None]
+    named = [each for each in trusted if name in _names(each)]
+    listed = [each for each in named if each.name]
+    if listed and not (
+        is_own and any(part.isdigit() for part in place)
+    ):  # a cell of a row is named by its row
+        return "own" if _holds(listed, shown) else "other"
+    facts = [each for each in named if not _is_requested(each)]
+    if is_own and not (piece.pointer.startswith(REQUEST) and facts):
+        return "own"
+    wanted = facts or named
+    return "none" if not wanted else "own" if _holds(wanted, shown) else "other"
+
+
+def _holds(values: Iterable[KnownValue], shown: str) -> bool:
+    number = to_decimal(shown)
+    return any(
+        str(each.value) == shown.strip() or (number is not None and to_decimal(each.value) == number)
+        for each in values
+    )
+
+
+def _names(value: KnownValue) -> frozenset[str]:
+    """Return the names by which a member may call a value: its slot, its labels, its field, and that with its owner."""
+    field, owner = _words(_field(value.pointer)), _words(_owner(value.pointer))
+    qualified = f"{owner} {field}" if owner and field else ""
+    return frozenset(filter(None, (*map(_words, (value.name, *value.labels)), field, qualified)))
+
+
+def _field(where: str) -> str:
+    """Return the name of the member that a source points to."""
+    place = where.rpartition("#")[2]
+    parts = pointer.parts(place) if place.startswith("/") else ()
+    return next((part for part in reversed(parts) if not part.isdigit()), "")
+
+
+def _owner(where: str) -> str:
+    """Return the class of evidence that holds a value; empty for a result, since plans name their steps."""
+    ref = parse_ref(where.rpartition("#")[0])
+    return "" if ref is None or ref.classification == CLASSIFICATION else ref.classification
+
+
+def _is_requested(value: KnownValue) -> bool:
+    return value.pointer.startswith(REQUEST)
+
+
+def _words(name: str) -> str:
+    """Return the words of a name in any script; every one counts, since `счёт закрыт fee` is not the fee."""
+    return " ".join(_PART.findall(_CAMEL.sub(" ", name))).casefold()
