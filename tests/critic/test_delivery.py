@@ -12,6 +12,7 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.contracts.steps.graph import MAX_TAKERS
 from tercet.contracts.verdict import Verdict
+from tercet.critic.checks.rules import uncertain_at_review
 from tercet.critic.order import find_uncertain
 
 from .houses import INBOX, SHOP, look_up, plan, refused, step, takes, ticket, tool
@@ -182,3 +183,23 @@ def test_a_delivery_of_what_may_not_be_there_may_not_run() -> None:
     first = step("draft", "inbox.read", params={}, optional=True)
     course = plan(first, send(), look_up(), outputs={"text": {"$from": "draft#/text"}})
     assert find_uncertain(course, HOUSE.compiled.surface) == {"draft", "send"}
+
+
+def test_a_delivery_is_uncertain_for_what_runs_before_outputs_are_accepted() -> None:
+    """A policy that only a delivery would meet holds back an effect: the outputs may be refused after it."""
+    course = mailing(send(), ticket("filed"))
+    assert find_uncertain(course, HOUSE.compiled.surface) == frozenset()
+    assert find_uncertain(course, HOUSE.compiled.surface, may_not_deliver=True) == {"send"}
+    rule = Policy(
+        name="told",
+        scope="plan",
+        expression="plan.steps.exists(s, s.tool == 'mail.send')",
+        message="tell the customer",
+    )
+    for behaviour, is_held in (
+        (CURRENT, True),
+        (tuple(set(CURRENT) - {Behaviour.OUTPUTS_VOUCHED_FOR}), False),
+    ):
+        house = HOUSE.holding(policies=(rule,)).running(behaviour=behaviour)
+        uncertain = uncertain_at_review(house.ctx, house.compiled, course)
+        assert uncertain == ({course.graph.takers[0]} if is_held else frozenset())

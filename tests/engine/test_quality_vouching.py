@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tercet import Actor, Evidence, Pack, Request, Runtime, ToolContext, tool
+from tercet import Actor, Evidence, Pack, Policy, Request, Runtime, ToolContext, tool
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.outputs.quality_rules import QualityRules, TestCommand
@@ -57,7 +57,9 @@ def quality(*, template: str = "", values: list[JsonObject] = VALUES, **rules: A
 class Shop:
     """Runs a plan, and keeps what was filed: a local effect without a gate."""
 
-    def __init__(self, decision: JsonObject, *, known: tuple[Evidence, ...] = ORDERS) -> None:
+    def __init__(
+        self, decision: JsonObject, *, known: tuple[Evidence, ...] = ORDERS, policies: tuple[Policy, ...] = ()
+    ) -> None:
         self.filed: list[Any] = []
 
         @tool("shop.lookup", mode="read_only", trust="trusted")
@@ -82,6 +84,7 @@ class Shop:
             safety_mode=ApprovalMode.DESTRUCTIVE,
             tools=[lookup, echo, file],
             evidence=known,
+            policies=policies,
             decisions=[DecisionSpec.model_validate(decision)],
             actors=[Actor(id="ada"), Actor(id="ed")],
         )
@@ -273,3 +276,13 @@ def test_a_marked_field_does_not_choose_the_locale() -> None:
     rules = QualityRules.model_validate({"locale": "en_IE", "locale_from": "request#/mail/locale"})
     given: JsonObject = {"mail": {"locale": "de"}}
     assert (rules.locale_for(given), rules.locale_for(given, ["mail"])) == ("de", "en_IE")
+
+
+def test_an_effect_does_not_run_on_the_strength_of_a_delivery_that_may_not_come() -> None:
+    """A policy that only the delivery would meet is not met yet, and at the score it would be violated."""
+    rule = 'plan.steps.exists(s, s.tool == "store.file" && s.id == "f")'
+    policy = Policy(name="told", scope="plan", expression=rule, message="tell them")
+    shop = Shop(quality(template=LETTER), policies=(policy,))
+    early: JsonObject = {**FILE, "id": "e", "params": {"to": {"$from": "request#/customer"}, "body": "x"}}
+    done = shop.run(look_up(OWN), early, FILE)
+    assert (done.status == "completed", shop.filed) == (False, [])

@@ -17,6 +17,7 @@ from tercet.contracts.gate import Approval, Gate
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.run import Run
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.steps.effective import EffectiveStep
@@ -84,7 +85,11 @@ def does_grant(policy: Policy, review: Review, views: PlanViews, index: int) -> 
         return False
     if not rule.reads_order:
         return True
-    names = find_uncertain(review.plan, review.compiled.surface)
+    names = find_uncertain(
+        review.plan,
+        review.compiled.surface,
+        may_not_deliver=review.ctx.goes_by(Behaviour.OUTPUTS_VOUCHED_FOR),
+    )
     uncertain = frozenset(review.position[name] for name in names) - {index}
     absences = possible_absences(review.plan, uncertain)
     return all(rule.evaluate(views.step(index, absent)).holds for absent in absences)

@@ -113,6 +113,7 @@ def find_uncertain(
     completed: frozenset[str] = frozenset(),
     chosen: frozenset[str] = frozenset(),
     left_out: frozenset[str] = frozenset(),
+    may_not_deliver: bool = False,
 ) -> frozenset[str]:
     """Return the ids of the steps that may not run.
 
@@ -120,9 +121,14 @@ def find_uncertain(
     that may not run, or if such a step before it establishes a condition that it needs. A step that only waits for another
     by `depends_on` runs whether or not that one does. Any other step counts as certain: if it fails, so does its plan.
     `completed` are the steps whose calls have happened, `chosen` those whose `when` is known to be true, and `left_out`
-    those that will not run.
+    those that will not run. With `may_not_deliver`, deliveries are uncertain: outputs may not be accepted.
     """
-    if not left_out and not any(step.optional or step.when is not None for step in plan.steps):
+    delivery = plan.graph.delivery if may_not_deliver else frozenset[int]()
+    if (
+        not left_out
+        and not delivery
+        and not any(step.optional or step.when is not None for step in plan.steps)
+    ):
         return frozenset()
     effects = effects_in(plan, surface)
     found: set[str] = set()
@@ -131,7 +137,7 @@ def find_uncertain(
         step = plan.steps[position]
         if step.id in completed or step.id in left_out:
             continue
-        is_open = step.optional or (step.when is not None and step.id not in chosen)
+        is_open = position in delivery or step.optional or (step.when is not None and step.id not in chosen)
         if (
             is_open
             or not missing.isdisjoint(read_steps(plan, position))

@@ -8,6 +8,7 @@ from typing import Any
 
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Step
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.steps.conditions import conditions_after, needs_of
 from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.values import references
@@ -91,6 +92,7 @@ class StepProgress:
             completed=completed,
             chosen=frozenset(chosen),
             left_out=frozenset(left_out),
+            may_not_deliver=self.config.ctx.goes_by(Behaviour.OUTPUTS_VOUCHED_FOR),
         )
         return Progress(params=params, left_out=frozenset(left_out), uncertain=uncertain)
 

@@ -323,14 +323,16 @@ def find_undecided(review: Review) -> tuple[str, ...]:
 def uncertain_at_review(ctx: RunContext, compiled: CompiledContext, plan: Plan) -> frozenset[int]:
     """Return the positions of the steps that may not run, before any has begun; empty if no policy depends on them."""
     # Out of their dicts: reading a field of a contract by its name takes several times as long.
+    may_not_deliver = ctx.goes_by(Behaviour.OUTPUTS_VOUCHED_FOR)
     for said in map(vars, plan.steps):
         if said["optional"] or said["when"] is not None:
             break
     else:
-        return frozenset()
+        if not (may_not_deliver and compiled.policies and plan.graph.delivery):
+            return frozenset()
     if not ctx.goes_by(Behaviour.STRICT_CALLS) or not look_at_other_steps(compiled.policies):
         return frozenset()
-    found = find_uncertain(plan, compiled.surface)
+    found = find_uncertain(plan, compiled.surface, may_not_deliver=may_not_deliver)
     return frozenset(index for index, step in enumerate(plan.steps) if step.id in found)
 
 
