@@ -190,6 +190,26 @@ async def test_errors_of_tools_are_sealed() -> None:
         assert PHONE in await reveal(runtime.journal, "default", result.reason)
 
 
+async def test_a_value_of_an_earlier_result_is_found_in_a_later_one() -> None:
+    """A tool that received no personal value may return one that another call has brought, in a field that is not marked."""
+
+    @tool("crm.notes", mode="read_only", trust="trusted")
+    def notes(case: str) -> dict[str, str]:
+        return {"note": f"call {PHONE} about {case}"}
+
+    desk = Desk()
+    tools = [*desk.pack().tools, notes]
+    steps = [
+        PLAN["steps"][0],
+        {"id": "n", "tool": "crm.notes", "params": {"case": "7"}, "depends_on": ["look"]},
+    ]
+    plan = {"intent": "greet", "steps": steps, "outputs": {"note": {"$from": "n#/note"}}}
+    async with Runtime(desk.pack(tools=tools)) as runtime:
+        result = await runtime.run({"intent": "greet", "input": INPUT}, plan=plan)
+        assert PHONE not in str(result.outputs)
+        assert await runtime.reveal(result.outputs) == {"note": f"call {PHONE} about 7"}
+
+
 async def test_a_value_goes_only_into_marked_parameters() -> None:
     """A tool whose parameter is not marked is not called."""
     desk = Desk()

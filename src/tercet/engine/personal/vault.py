@@ -25,7 +25,6 @@ from tercet.contracts.personal import (
 from tercet.contracts.plan import EvidenceQuery, Plan
 from tercet.contracts.request import Request
 from tercet.contracts.shape import JsonObject, as_object
-from tercet.core import events as e
 from tercet.core.attempt import Done, Ended
 from tercet.core.messages import Message, Reply
 from tercet.core.state import State
@@ -167,9 +166,9 @@ class Vault:
             for fact, sealed in zip(found, evidence, strict=True)
         ]
 
-    def guard(self, start: e.SessionStarted, tool: str) -> CallGuard:
+    def guard(self, state: State, tool: str) -> CallGuard:
         """Return the guard of a call to a tool."""
-        return CallGuard(self, start, tool)
+        return CallGuard(self, state, tool)
 
 
 def cite_sealed(fact: Fact, sealed: Evidence) -> Fact:
@@ -183,12 +182,19 @@ def _name_subject(value: Any, path: str | None) -> str:
     return str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
 
 
+def _known_tokens(state: State) -> tuple[str, ...]:
+    """Return the tokens of the personal values that a run knows: those of its request, and of results so far."""
+    values = (state.start.request, *(step.value for step in state.steps.values()))
+    return tuple(dict.fromkeys(token for value in values for token in find_tokens(value)))
+
+
 class CallGuard:
     """Reveals the parameters of one call, and seals what comes back."""
 
-    def __init__(self, vault: Vault, start: e.SessionStarted, tool: str) -> None:
+    def __init__(self, vault: Vault, state: State, tool: str) -> None:
         self._vault = vault
-        self._start = start
+        self._start = state.start
+        self._around = _known_tokens(state)
         self._tool = tool
         self._marks = vault.marks.tools.get(tool, PersonalCall())
         self._key: SubjectKey | None = None
@@ -208,8 +214,7 @@ class CallGuard:
                 is_retriable=False,
             )
         vault, asked = self._vault, list(find_tokens(params))
-        around = list(find_tokens(self._start.request))
-        texts = await unseal_all(vault.journal, vault.tenant, (*asked, *around))
+        texts = await unseal_all(vault.journal, vault.tenant, (*asked, *self._around))
         if any(texts[token] is None for token in asked):
             raise self._erased()
         self._tokens = {text: token for token, text in texts.items() if text}
@@ -286,7 +291,7 @@ async def seal_message(journal: Journal, tenant: str, message: Message, state: S
     start = state.start
     if not start.personal:
         return message
-    texts = await unseal_all(journal, tenant, find_tokens(start.request))
+    texts = await unseal_all(journal, tenant, _known_tokens(state))
     tokens = {text: token for token, text in texts.items() if text}
     if isinstance(message, Reply) and (message.changes or message.value is not None):
         message = await _seal_reply(journal, tenant, message, state, tokens)
