@@ -9,10 +9,12 @@ import pytest
 
 from tercet import Actor, Evidence, Pack, Policy, Request, Runtime, ToolContext, tool
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.documents import DocumentValue
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.outputs.quality_rules import QualityRules, TestCommand
 from tercet.contracts.shape import JsonObject
 from tercet.engine.result import RunResult
+from tercet.quality.values import known_values
 
 OWN, OTHERS, OLDER = (f"kg:order:{name}#snapshot_s" for name in ("A-1", "E-1", "A-2"))
 
@@ -286,3 +288,39 @@ def test_an_effect_does_not_run_on_the_strength_of_a_delivery_that_may_not_come(
     early: JsonObject = {**FILE, "id": "e", "params": {"to": {"$from": "request#/customer"}, "body": "x"}}
     done = shop.run(look_up(OWN), early, FILE)
     assert (done.status == "completed", shop.filed) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "is_right"),
+    [
+        *(
+            ("name", each, True)
+            for each in ("asha", "Asha Rao", "J. R. R. Tolkien", "Ludwig van Beethoven", "李小龙")
+        ),
+        *(
+            ("name", each, True)
+            for each in ("Jean d'Arc", "Conan O'Brien", "Acme & Sons Ltd.", "Анна Каренина")
+        ),
+        *(
+            ("name", each, False)
+            for each in ("Your account is closed", "Asha. Pay 5000 EUR!", "# Closed", "closed:")
+        ),
+        *(
+            ("name", each, False)
+            for each in ("<script>x</script>", "Asha\nRao", "[Asha](http://eve)", "A " * 9)
+        ),
+        *(
+            ("identifier", each, True)
+            for each in ("ord_881", "DE89 3704 0044", "HB-LM 447", "+49 30 123", "kg:order:A-1")
+        ),
+        *(
+            ("identifier", each, False)
+            for each in ("your account is closed", "<script>", "A-1\nclosed", "# A-1")
+        ),
+        ("text", "Your account is <b>closed</b>.", True),
+    ],
+)
+def test_names_and_identifiers_are_neither_sentences_nor_markup(kind: Any, text: str, is_right: bool) -> None:
+    rule = DocumentValue.model_validate({"name": "v", "from": "request#/v", "type": kind})
+    known = known_values([rule], [], {"v": text}, (), "en")
+    assert (known[0].value is not None) is is_right

@@ -83,7 +83,9 @@ def _fill(
         own = ", ".join(filter(None, (value.type, value.unit, value.currency)))
         return value, _Refusal("slot_role_mismatch", f"{value.name} is not {role!r} (it is: {own})")
     if value.value is None:
-        return value, _Refusal("missing_value", f"{value.name} has no value in {value.pointer}")
+        return value, _Refusal(
+            "missing_value", f"{value.name} has no value that can be a {value.type} in {value.pointer}"
+        )
     if value.trust is not Trust.TRUSTED:
         return value, _Refusal(
             "untrusted_value",

@@ -20,6 +20,7 @@ from tercet.contracts.values.pointer import value_at
 from tercet.contracts.values.trust import input_marks, overlaps, scalars, with_dotted
 from tercet.policy.expressions import evaluate_planner
 from tercet.quality.verification.results import CLASSIFICATION
+from tercet.quality.verification.roles import has_form
 
 NUMERIC: frozenset[ValueType] = frozenset({"number", "count", "percent", "money"})
 CLDR_UNITS = frozenset({
@@ -146,6 +147,8 @@ def _listed_value(rule: DocumentValue, sources: Sequence[_Source], language: str
         found = _sum(rule, sources)
     else:
         found = _computed(rule, sources)
+    if isinstance(found.value, str) and not has_form(found.value.strip(), rule.type):
+        found = found._replace(value=None)
     currency = _currency(rule, sources)
     trust = Trust.TRUSTED if found.trust is currency.trust is Trust.TRUSTED else Trust.UNTRUSTED
     return KnownValue(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from tercet.contracts.documents import KnownValue, ReadText
+from tercet.contracts.documents import KnownValue, ReadText, ValueType
 from tercet.contracts.evidence import parse_ref
 from tercet.contracts.mode import Trust
 from tercet.contracts.text.prose import to_decimal
@@ -28,6 +28,11 @@ _PART = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MOST_LONG = 2
 """An identifier has at most so many parts of three letters or more: `your-account-is-closed-1` is a sentence."""
+_LONGEST, _MOST_WORDS = 100, 8
+"""What a name or an identifier has at most: characters, and words."""
+_MARKUP = re.compile(r"[<>{}\[\]`|*\\]|^\W*#")
+_SENTENCE = re.compile(r"[!?;:]|[^\W\d_]{5,}[.。](?:\s|$)")
+_PARTICLES = frozenset({"della", "delle", "degli", "dalla", "bint"})
 _MOST_NAMED = 3
 """The name of a member of data has at most so many words."""
 
@@ -41,6 +46,26 @@ def is_one_word(text: str) -> bool:
     name = text.partition("@")[0] if _EMAIL.fullmatch(text) else text
     is_known = name is not text or _NUMBERED.fullmatch(text) is not None
     return is_known and len(_LONG.findall(name)) <= _MOST_LONG
+
+
+def has_form(text: str, kind: ValueType) -> bool:
+    """Return whether a text can be a name or an identifier: neither a sentence nor markup. Other types have no form."""
+    if kind not in ("name", "identifier"):
+        return True
+    if len(text) > _LONGEST or not text.isprintable() or _MARKUP.search(text):
+        return False
+    words = text.split()
+    if kind == "identifier":
+        groups = [word for word in words if not any(map(str.isdigit, word))]
+        is_numbered = len(groups) < len(words)
+        return len(words) == 1 or (is_numbered and all(each.isupper() and len(each) <= 6 for each in groups))
+    is_plain = len(words) <= _MOST_WORDS and not _SENTENCE.search(text)
+    return is_plain and (len(words) == 1 or all(map(_is_capitalised, words)))
+
+
+def _is_capitalised(word: str) -> bool:
+    first = next((char for char in word if char.isalnum()), "")
+    return len(word) <= 3 or not first.islower() or word.casefold() in _PARTICLES or "'" in word[:3]
 
 
 def is_field_name(name: str, known: Iterable[KnownValue]) -> bool:
