@@ -11,7 +11,6 @@ from typing import TypeAlias
 from tercet.core import events as e
 from tercet.core.attempt import Ended, NotHappened
 from tercet.core.fold.base import EMERGENCY_STOP, LEASE_EXPIRED
-from tercet.core.state import State
 from tercet.core.transcript import moment
 from tercet.engine.leases import HeldLease
 from tercet.engine.services import Services
@@ -39,14 +38,15 @@ class Calls:
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def begin(self, intent: e.Intent, state: State, now: int, *, stop: Stopping, position: int = 0) -> None:
+    def begin(
+        self, intent: e.Intent, start: e.SessionStarted, now: int, *, stop: Stopping, position: int = 0
+    ) -> None:
         """Start a call whose INTENT is durable at `position`; `stop` is called if no call may start."""
 
         def report(ended: Ended) -> None:
             self._over.append((intent, ended))
             self._nudge()
 
-        start = state.start
         lane = self._services.lanes.get(intent.tool) if intent.lane_calls else None
         tool = self._services.tools[intent.tool] if lane is None else lane
         context = (
@@ -61,14 +61,14 @@ class Calls:
             timeout_ms=max(0, intent.deadline - now),
             on_end=report,
             check=partial(self._check, intent, now, stop),
-            guard=self.guard(state, intent.tool),
+            guard=self.guard(start, intent.tool),
         )
         self._under_way[intent.step] = (intent, attempt)
 
-    def guard(self, state: State, tool: str) -> Guard | None:
+    def guard(self, start: e.SessionStarted, tool: str) -> Guard | None:
         """Return what seals and reveals the personal values of a call; None if the pack marks none."""
         vault = self._services.vault
-        return None if vault is None else vault.guard(state, tool)
+        return None if vault is None else vault.guard(start, tool)
 
     def ended(self) -> Iterator[tuple[e.Intent, Ended]]:
         """Drain the calls that have ended since the last drain."""

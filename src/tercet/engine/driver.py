@@ -286,7 +286,7 @@ class Driver:
         if unit.begin:
             now = self.now()
             for position, intent in unit.begin:
-                self.calls.begin(intent, state, now, stop=control.stop_for, position=position)
+                self.calls.begin(intent, state.start, now, stop=control.stop_for, position=position)
         if control.readers:
             control.readers.answer(state)
         self.services.subscription.publish(state, unit.events, unit.checkpoints)

@@ -182,7 +182,7 @@ class World:
         spent.calls, spent.cost = spent.calls + 1, spent.cost + tool.cost_microcents
         deadline = session.now() + tool.timeout_ms
         context = self._calls.context(state.start, step, f"look_up:{step}", 1, deadline)
-        guard = self._calls.guard(state, tool.name)
+        guard = self._calls.guard(state.start, tool.name)
         ended = await services.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms, guard=guard)
         if not isinstance(ended, Done) or ended.error:
             return None
@@ -286,7 +286,7 @@ class World:
         params = Acting(run).called_with(call.params)
         context = self._calls.context(run.state.start, name, step.key, step.attempt)
         tool = self._services.tools[call.tool.name]
-        guard = self._calls.guard(run.state, tool.name)
+        guard = self._calls.guard(run.state.start, tool.name)
         found = await self._services.gateway.look_up(tool, params, context, guard=guard)
         data, blob = b"", ""
         if isinstance(found, Done):

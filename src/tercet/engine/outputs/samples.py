@@ -64,7 +64,7 @@ class Trials:
         """Call a tool. Raises `Interrupted` if the session is released meanwhile."""
         tool, now = self._services.tools[name], self._session.now()
         context = self._calls.context(review.state.start, step, key or step, 1, now + tool.timeout_ms)
-        guard = self._calls.guard(review.state, name)
+        guard = self._calls.guard(review.state.start, name)
         calling = self._services.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms, guard=guard)
         # It changes nothing, so the process that resumes the session simply repeats a cancelled call.
         return await unless_interrupted(self._session.control, calling)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,6 +26,7 @@ from tercet.contracts.personal import (
 from tercet.contracts.plan import EvidenceQuery, Plan
 from tercet.contracts.request import Request
 from tercet.contracts.shape import JsonObject, as_object
+from tercet.core import events as e
 from tercet.core.attempt import Done, Ended
 from tercet.core.messages import Message, Reply
 from tercet.core.state import State
@@ -36,6 +38,36 @@ from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal
 
 ERASED_CODE = "subject_erased"
+
+
+_MOST_KNOWN = 256
+"""How many sessions a vault remembers the tokens of; those of others are read again."""
+
+
+class Known:
+    """The tokens in the events and blobs of a session, up to a position."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[str, None] = {}
+        self._position = 0
+        self._blobs: set[str] = set()
+
+    async def refresh(self, journal: Journal, tenant: str, session: str) -> None:
+        """Read what was recorded since the last time."""
+        while events := await journal.read(tenant, session, after=self._position):
+            self._add(each.data for each in events)
+            self._position = events[-1].seq
+        after = ""
+        while digests := await journal.blob_digests(tenant, session, after=after):
+            new = [digest for digest in digests if digest not in self._blobs]
+            self._add([await journal.blob(tenant, digest) for digest in new])
+            self._blobs.update(new)
+            after = digests[-1]
+
+    def _add(self, stored: Iterable[bytes]) -> None:
+        for data in stored:
+            if b"[personal:" in data:
+                self.tokens |= {found.group(): None for found in TOKEN.finditer(data.decode("latin-1"))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +88,7 @@ class Vault:
         self.journal = journal
         self.tenant = tenant
         self.marks = marks
+        self._known: OrderedDict[str, Known] = OrderedDict()
 
     async def seal_request(self, request: Request, plan: Plan | None) -> SealedRequest:
         """Return a request and the caller's plan with tokens in place of personal values. Raises `UsageError`."""
@@ -166,9 +199,18 @@ class Vault:
             for fact, sealed in zip(found, evidence, strict=True)
         ]
 
-    def guard(self, state: State, tool: str) -> CallGuard:
+    def guard(self, start: e.SessionStarted, tool: str) -> CallGuard:
         """Return the guard of a call to a tool."""
-        return CallGuard(self, state, tool)
+        return CallGuard(self, start, tool)
+
+    async def known_tokens(self, session: str) -> tuple[str, ...]:
+        """Return the tokens of the personal values that a session has recorded so far."""
+        known = self._known.setdefault(session, Known())
+        self._known.move_to_end(session)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        await known.refresh(self.journal, self.tenant, session)
+        return tuple(known.tokens)
 
 
 def cite_sealed(fact: Fact, sealed: Evidence) -> Fact:
@@ -182,19 +224,12 @@ def _name_subject(value: Any, path: str | None) -> str:
     return str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
 
 
-def _known_tokens(state: State) -> tuple[str, ...]:
-    """Return the tokens of the personal values that a run knows: those of its request, and of results so far."""
-    values = (state.start.request, *(step.value for step in state.steps.values()))
-    return tuple(dict.fromkeys(token for value in values for token in find_tokens(value)))
-
-
 class CallGuard:
     """Reveals the parameters of one call, and seals what comes back."""
 
-    def __init__(self, vault: Vault, state: State, tool: str) -> None:
+    def __init__(self, vault: Vault, start: e.SessionStarted, tool: str) -> None:
         self._vault = vault
-        self._start = state.start
-        self._around = _known_tokens(state)
+        self._start = start
         self._tool = tool
         self._marks = vault.marks.tools.get(tool, PersonalCall())
         self._key: SubjectKey | None = None
@@ -214,7 +249,8 @@ class CallGuard:
                 is_retriable=False,
             )
         vault, asked = self._vault, list(find_tokens(params))
-        texts = await unseal_all(vault.journal, vault.tenant, (*asked, *self._around))
+        around = await vault.known_tokens(self._start.session) if self._start.personal else ()
+        texts = await unseal_all(vault.journal, vault.tenant, (*asked, *around))
         if any(texts[token] is None for token in asked):
             raise self._erased()
         self._tokens = {text: token for token, text in texts.items() if text}
@@ -291,7 +327,9 @@ async def seal_message(journal: Journal, tenant: str, message: Message, state: S
     start = state.start
     if not start.personal:
         return message
-    texts = await unseal_all(journal, tenant, _known_tokens(state))
+    known = Known()
+    await known.refresh(journal, tenant, start.session)
+    texts = await unseal_all(journal, tenant, known.tokens)
     tokens = {text: token for token, text in texts.items() if text}
     if isinstance(message, Reply) and (message.changes or message.value is not None):
         message = await _seal_reply(journal, tenant, message, state, tokens)
