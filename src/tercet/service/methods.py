@@ -116,11 +116,15 @@ async def _view(service: Service, runtime: Runtime, session: str) -> dict[str, A
 
 async def _moved(service: Service, runtime: Runtime, result: RunResult) -> dict[str, Any]:
     """Let the worker go on with a session that was answered or resumed, and return the session."""
-    row = await runtime.journal.session(runtime.tenant, result.session_id)
+    await _enqueue(service, runtime, result.session_id)
+    return await _view(service, runtime, result.session_id)
+
+
+async def _enqueue(service: Service, runtime: Runtime, session: str) -> None:
+    row = await runtime.journal.session(runtime.tenant, session)
     is_ending = row is not None and bool(ListedSession.of(row).ending) and not ListedSession.of(row).gates
     if row is not None and (row.status == "in_progress" or is_ending):
         service.worker.enqueue(row)
-    return await _view(service, runtime, result.session_id)
 
 
 async def invoke_agent(service: Service, caller: Caller, params: InvokeAgent) -> dict[str, Any]:
@@ -145,7 +149,7 @@ async def invoke_agent(service: Service, caller: Caller, params: InvokeAgent) ->
         dev=service.is_dev,
         folder=service.hub.folders.get(runtime.pack.name, ""),
     )
-    await _moved(service, runtime, result)
+    await _enqueue(service, runtime, result.session_id)
     if params.mode == "inline":
         await _settled(service, runtime, result.session_id, params.wait_ms)
     return await _view(service, runtime, result.session_id)
