@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import msgspec
+from dataclasses import dataclass
+from typing import Any
 
 from tercet.contracts.gate import HandOff
 from tercet.contracts.plan import compensated_step
@@ -17,13 +15,13 @@ from tercet.core.approval import diagnosis_of
 from tercet.core.events.gate import GateKind
 from tercet.core.fold.session import ESCALATED
 from tercet.core.state import Answer, OpenGate, State
+from tercet.view.earlier_calls import EarlierCallView, SimilarCall, recent_call, repeated_calls
 from tercet.view.events import RunData, describe
 from tercet.view.hand_off import HandOffView, PlannedStep, hand_off_view
 from tercet.view.quality import ExitView, exit_view
 from tercet.view.text import first_names, join_names
 from tercet.view.vocabulary import (
     ADVICE,
-    CALL_OUTCOMES,
     QUESTIONS,
     UNJUDGED,
     Tone,
@@ -181,74 +179,6 @@ def _compensation(shown: JsonObject) -> CompensationView | None:
     return CompensationView(
         tool=str(undo.get("tool")), params=as_object(undo.get("params")) or {}, sources=as_object(undo.get("sources")) or {}, note=note
     )  # fmt: skip
-
-
-# --- earlier calls ---
-
-
-class SimilarCall(Protocol):
-    """A call of another session like the one of a gate."""
-
-    @property
-    def session(self) -> str: ...
-    @property
-    def step(self) -> str: ...
-    @property
-    def at(self) -> int: ...
-    @property
-    def outcome(self) -> str: ...
-    @property
-    def identical(self) -> bool: ...
-    @property
-    def attempts(self) -> int: ...
-    @property
-    def params(self) -> Mapping[str, Any]: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class EarlierCallView:
-    """An earlier call that the call of a gate repeats or resembles."""
-
-    session: str
-    step: str
-    at: int
-    outcome: str
-    """Its outcome in words; empty if it completed."""
-    is_repeat: bool
-    """Whether the tool allows it only once in a period."""
-    is_identical: bool
-    is_grave: bool
-    """Whether it has, or may have, happened with the same parameters."""
-    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-def _repeats(gate: OpenGate) -> Iterator[EarlierCallView]:
-    for call in msgspec.convert(as_list(gate.shown.get("repeats")) or [], list[e.EarlierCall]):
-        yield EarlierCallView(
-            session=call.session, step=call.step, at=call.at, outcome=_became(call.outcome), is_repeat=True, is_identical=True, is_grave=True
-        )  # fmt: skip
-
-
-def _recent(call: SimilarCall) -> EarlierCallView:
-    return EarlierCallView(
-        session=call.session,
-        step=call.step,
-        at=call.at,
-        outcome="; ".join(filter(None, (_became(call.outcome), _attempts(call.attempts)))),
-        is_repeat=False,
-        is_identical=call.identical,
-        is_grave=call.identical and call.outcome in ("done", "unknown"),
-        params=call.params,
-    )
-
-
-def _attempts(number: int) -> str:
-    return f"{number} attempts" if number > 1 else ""
-
-
-def _became(outcome: str) -> str:
-    words = {"not_done": "it did not happen", "compensated": "it was compensated"}
-    return "" if outcome == "done" else words.get(outcome) or CALL_OUTCOMES[outcome].word
 
 
 # --- outputs ---
@@ -484,7 +414,7 @@ def gate_view(
         accepted=_accepted(as_object(shown.get("judgement"))),
         produced=_produced(gate, confidence or {}) if gate.kind == "output" else _escalated(gate, state, is_open=is_open),
         undo=tuple(as_object(entry) or {} for entry in as_list(shown.get("undo")) or ()),
-        earlier=(*_repeats(gate), *map(_recent, recent)),
+        earlier=(*repeated_calls(gate), *map(recent_call, recent)),
         plan=tuple(_planned(as_object(entry) or {}, gate, state) for entry in as_list(shown.get("plan")) or ()),
         cost_microcents=int(shown.get("cost_microcents") or 0),
         budget=as_object(shown.get("budget")) or {},
