@@ -119,7 +119,7 @@ def test_stats_count_the_runs_of_a_journal(tercet: Tercet, kitchen: Kitchen) -> 
         "runs         3: 1 completed, 1 failed, 1 waiting",
         "plans        3 reviewed (66.7 % passed the critic)",
         "retries      1 call (",
-        "retried      1 completed (100 % of retried steps)",
+        "retried      1 step, 1 completed (100 % of them)",
         "gates        1 approval",
     ):
         assert line in shown.out

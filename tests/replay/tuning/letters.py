@@ -40,7 +40,14 @@ DECISION: dict[str, Any] = {
     "quality": {
         "rubric": RUBRIC,
         "verification": {"threshold": 0.3},
-        "tests": [{"tool": "letter.check", "output": "/letter", "vouches": True}],
+        "tests": [
+            {
+                "tool": "letter.check",
+                "output": "/letter",
+                "params": {"letter": {"$output": "/letter"}},
+                "vouches": True,
+            }
+        ],
     },
     "thresholds": [
         {"name": "schema"},
