@@ -13,15 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.desk import HOST, REFUND, Desk, open_desk
+from service.desk import HOST, REFUND, REFUNDS, Desk, open_desk
 from tercet.contracts.errors import UsageError
+from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Actor
 from tercet.core.state import State
+from tercet.engine.session_reader import load_state
 from tercet.engine.streams.api_keys import SCOPES, ApiKeys, NewKey
 from tercet.engine.streams.audit import read_audit
 from tercet.executor.clock import SystemClock
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Stored
+from tercet.packs.pack import Pack
 from tercet.runtime import Runtime
 from tercet.service.boundary import HEADERS, Limits
 from tercet.service.methods import METHODS
@@ -85,6 +88,34 @@ async def test_wrong_calls_are_refused(shop: Path, method: str, params: Any, cod
         is_mutating = method in METHODS and METHODS[method].is_mutating
         entries = await read_audit(desk.journal, "default")
         assert [entry.outcome for _, entry in entries] == ([code] if is_mutating else [])
+
+
+@pytest.mark.parametrize("protocol", ["rpc", "mcp"])
+async def test_a_caller_lowers_the_safety_mode_and_never_raises_it(shop: Path, protocol: str) -> None:
+    """A mode above the pack's is refused with a typed answer and starts nothing; one below it counts for the run."""
+    pack = Pack.load(REFUNDS).model_copy(update={"safety_mode": ApprovalMode.NETWORK})
+    async with open_desk(None, pack) as desk:
+        key = await desk.key("agt_support")
+
+        async def invoke(mode: str) -> Any:
+            if protocol == "rpc":
+                return await desk.rpc(key, "invokeAgent", request=REFUND, safety_mode=mode)
+            called = {"name": "invoke", "arguments": {"request": REFUND, "safety_mode": mode}}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": called}
+            headers = {
+                "authorization": f"Bearer {key}",
+                "accept": "application/json",
+                "mcp-protocol-version": "2025-06-18",
+            }
+            answer = (await desk.client.post("/mcp", json=body, headers=headers)).json()
+            return answer["result"]["structuredContent"]
+
+        for higher in ("delegated", "destructive"):
+            assert (await invoke(higher))["code"] == "safety_mode_raised"
+        assert (await desk.rpc(key, "listSessions"))["sessions"] == []
+        session = (await invoke("read_only"))["session"]["session_id"]
+        state = await load_state(desk.journal, "default", session)
+        assert state.start.safety_mode == "read_only"
 
 
 async def test_a_body_that_is_too_large_is_refused() -> None:

@@ -18,6 +18,7 @@ import msgspec
 from pydantic import BaseModel
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.values.plain import storable
 from tercet.core import events as e
@@ -138,6 +139,7 @@ async def invoke_agent(service: Service, caller: Caller, params: InvokeAgent) ->
             remedy="raise runtime.max_session_duration_ms, or use mode inline, stream or batch",
             status=409,
         )
+    _demand_no_higher_mode(runtime, params.safety_mode)
     result = await runtime.run(
         params.request,
         plan=params.plan,
@@ -153,6 +155,18 @@ async def invoke_agent(service: Service, caller: Caller, params: InvokeAgent) ->
     if params.mode == "inline":
         await _settled(service, runtime, result.session_id, params.wait_ms)
     return await _view(service, runtime, result.session_id)
+
+
+def _demand_no_higher_mode(runtime: Runtime, asked: ApprovalMode | None) -> None:
+    """Raise `ServiceError` for a safety mode above the pack's: callers may only lower it."""
+    most = runtime.pack.safety_mode
+    if asked is not None and asked.rank > most.rank:
+        raise ServiceError(
+            f"safety_mode {asked} is above {most}, the most that pack {runtime.pack.name} allows",
+            code="safety_mode_raised",
+            remedy=f"send {most} or a lower one, or leave it out",
+            status=403,
+        )
 
 
 async def _settled(service: Service, runtime: Runtime, session: str, wait_ms: int) -> None:

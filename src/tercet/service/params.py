@@ -46,6 +46,7 @@ class InvokeAgent(Params):
     """`inline` waits until the run is over or waits for a person; the others return when it is recorded."""
     runtime: RequestRuntime | None = None
     safety_mode: ApprovalMode | None = None
+    """The most that the run may do; not more than the pack allows."""
     shadow: bool = False
     wait_ms: int = Field(default=10_000, ge=0, le=MOST_WAIT_MS)
 
