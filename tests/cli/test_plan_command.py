@@ -310,7 +310,8 @@ def test_ten_thousand_steps_are_a_refusal_and_more_do_not_load(
 ) -> None:
     """A template of 10,000 steps is read and refused for its length; one step more is no plan."""
     pack = bakery(folder, template=looks(10_000, depends_on=["s0"]))
-    with (pack / "pack.toml").open("a", encoding="utf-8") as file:  # a busy machine takes longer than the usual limit
+    # A busy machine takes longer than the usual limit.
+    with (pack / "pack.toml").open("a", encoding="utf-8") as file:
         file.write("\n[limits.planner]\ntimeout_ms = 600_000\n")
     answer = tercet(command, pack, "--json")
     assert (answer.code, answer.json["verdict"]["code"]) == (3, "too_many_steps")
