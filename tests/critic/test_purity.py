@@ -326,16 +326,16 @@ OUTSIDE = frozenset(
 
 
 def pure_modules() -> list[ModuleType]:
-    """The modules of the pure rooms."""
-    rooms = ("tercet.contracts.", "tercet.policy.", "tercet.critic.")
-    found = [module for name, module in sys.modules.items() if name.startswith(rooms)]
+    """Return the loaded modules of the pure packages."""
+    packages = ("tercet.contracts.", "tercet.policy.", "tercet.critic.")
+    found = [module for name, module in sys.modules.items() if name.startswith(packages)]
     assert len(found) > 40
     return found
 
 
 @pytest.mark.req("R81")
-def test_the_pure_rooms_hold_no_key_to_the_outside() -> None:
-    """No module of the pure rooms has a module that does I/O or tells the time, or anything out of one, in its names."""
+def test_pure_packages_import_no_io_or_clock() -> None:
+    """No module of a pure package has a name that comes from a module for I/O or time."""
     keys = [
         f"{module.__name__}.{name}"
         for module in pure_modules()
@@ -346,7 +346,7 @@ def test_the_pure_rooms_hold_no_key_to_the_outside() -> None:
 
 
 @pytest.mark.req("R81")
-def test_the_pure_rooms_never_ask_what_time_it_is() -> None:
+def test_pure_packages_read_no_clock() -> None:
     """The class of a point in time may be named in a contract, but nobody calls its clock."""
     asking = [
         f"{module.__name__}:{node.lineno}"
