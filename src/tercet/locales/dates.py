@@ -28,6 +28,7 @@ _TIME = re.compile(
     r"|\.(?P<dm>[0-5]\d)(?=\s?(?:[ap](?:m\b|\.\s?m\.)|uhr\b))|(?=\s?(?:[ap](?:m\b|\.\s?m\.)|uhr\b|o'clock)))"
     r"(?:\s?(?P<half>[ap])(?:m\b|\.\s?m\.)|\s?(?:uhr|o'clock|h)\b)?(?![\w:])",
 )
+_WORD_BEFORE = re.compile(r"([^\W\d_]*[^\s\w]|[^\W\d_]+)[ \xa0]?$")
 _INVALID = "invalid"
 
 
@@ -42,6 +43,8 @@ class ReadDate(NamedTuple):
 def read_dates(text: str, words: Vocabulary) -> Iterator[ReadDate]:
     """Find dates in a level text: `2026-05-04`, `--05-04` without a year, `2026-05` without a day."""
     for match in _NUMERIC.finditer(text):
+        if match["da"] and _is_behind_currency(text, match.start(), words):
+            continue  # €4.01 at the end of a sentence
         if value := _numeric_value(match, words):
             yield ReadDate(match.start(), match.end(), value)
     for match in _WITH_SIGNS.finditer(text):
@@ -60,6 +63,11 @@ def read_times(text: str) -> Iterator[ReadDate]:
         if half and 1 <= hour <= 12:
             hour = hour % 12 + (12 if half == "p" else 0)
         yield ReadDate(match.start(), match.end(), f"{hour:02}:{match['mi'] or match['dm'] or '00'}")
+
+
+def _is_behind_currency(text: str, start: int, words: Vocabulary) -> bool:
+    before = _WORD_BEFORE.search(text, max(start - 24, 0), start)
+    return before is not None and before[1] in words.currency_forms
 
 
 def _numeric_value(match: re.Match[str], words: Vocabulary) -> str:

@@ -59,7 +59,20 @@ def _verdicts(text: str, value: KnownValue, locale: str) -> tuple[TokenVerdict, 
     return screen(read_text("/t", text, [value], locale, UNITS, "agent"), [value])
 
 
+FOUR_EUROS = KnownValue(
+    name="v",
+    value="4.01",
+    type="money",
+    currency="EUR",
+    labels=("deposit",),
+    pointer="e#/v",
+    trust=Trust.TRUSTED,
+)
+"""At the end of a sentence, €4.01 looks like a date."""
+
+
 @given(known())
+@example((FOUR_EUROS, "en"))
 def test_a_rendered_slot_is_bound(given: tuple[KnownValue, str]) -> None:
     value, locale = given
     verdicts = _verdicts(f"{value.labels[0]}: {{{{ v }}}}.", value, locale)
