@@ -13,7 +13,7 @@ import pytest
 
 from tercet.cli.replay.replay import gather
 
-from .harness import Tercet
+from .harness import REFUNDS, Tercet
 from .runs import BAKERY, LOOK, ORDER_881, REFUND, Kitchen
 
 POLICIES = "policies.toml"
@@ -64,6 +64,22 @@ def test_another_pack_shows_what_would_change(tercet: Tercet, kitchen: Kitchen, 
     assert "GATE_DIRECTOR_APPROVAL" in reasons[session][0]
 
 
+def test_a_folder_stands_for_the_bundles_in_it(tercet: Tercet, kitchen: Kitchen, pack: Path) -> None:
+    """All of them are judged, under their own pack or another, and other files of the folder are left alone."""
+    past = kitchen.folder / "past"
+    past.mkdir()
+    (past / "notes.txt").write_text("no bundle")
+    sessions = run_two(tercet, kitchen)
+    for session in sessions:
+        assert tercet("export", session, "-o", past / f"{session}.tercet").code == 0
+    assert "2 runs: 2 equal, 0 different" in tercet("replay", past).text
+    told = tercet("replay", past, "--pack", pack, "--json").json
+    assert {run["session_id"] for run in told["runs"]} == set(sessions)
+    golden = kitchen.folder / "golden"
+    assert tercet("golden", "add", past, "--to", golden).code == 0
+    assert len(list(golden.glob("*.tercet"))) == 2
+
+
 def test_a_journal_that_was_changed_is_not_replayed(tercet: Tercet, kitchen: Kitchen) -> None:
     """Bytes that do not fit their chain are told by the journal itself: nobody judges what was never recorded."""
     first, _ = run_two(tercet, kitchen)
@@ -86,6 +102,7 @@ def test_a_journal_that_was_changed_is_not_replayed(tercet: Tercet, kitchen: Kit
         (("ses_0123456789abcdef", "--intent", "bake"), "which_runs"),
         (("--all", "--pack", BAKERY, "--installed", BAKERY), "which_pack"),
         (("--all", "--status", "happy"), "unknown_status"),
+        ((REFUNDS,), "no_runs"),
     ],
 )
 def test_wrong_use_is_told(tercet: Tercet, kitchen: Kitchen, words: tuple[str, ...], code: str) -> None:

@@ -195,11 +195,6 @@ def complete_run(ctx: typer.Context, value: str | None) -> str | None:
     return value if value is None or is_bundle(value) else complete_session(ctx, value)
 
 
-def complete_runs(ctx: typer.Context, value: list[str] | None) -> list[str] | None:
-    """Return the full ids of sessions, and bundles' file names unchanged."""
-    return None if value is None else [complete_run(ctx, each) or each for each in value]
-
-
 def find_session(name: str, url: str) -> str:
     """Return the one session of the journal at `url` whose id begins with a name, with or without `ses_`.
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.shape import Absent, Published
 from tercet.packs.pack import Pack
+from tercet.replay.bundle.layout import SUFFIX
 from tercet.replay.pool import on_all_cores
 from tercet.replay.recording import Recording, load_bundle
 from tercet.replay.replay import replay_recording
@@ -24,7 +25,6 @@ from tercet.replay.rules import RuleSource
 from tercet.replay.what_if import Rejudged, VerdictChange, what_if
 from tercet.view.run import Difference, ReplayReport
 
-SUFFIX = ".tercet"
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 """Session ids that may become a file name: a bundle can name its session anything, also `../../x`."""
 

@@ -17,7 +17,7 @@ from tercet.cli.replay.runs import require_writable
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.packs.declared import read_files
 from tercet.replay.bundle.exporting import Exported, PackContent, export_run
-from tercet.replay.bundle.layout import Manifest, Seal
+from tercet.replay.bundle.layout import SUFFIX, Manifest, Seal
 from tercet.replay.bundle.reading import Answer, Finding, verify_bundle
 from tercet.replay.bundle.signing import PREFIX, BundleDamaged, KeyRing, parse_key, usual_folder
 from tercet.view.terminal.text import count, printable
@@ -30,7 +30,6 @@ VERIFY_FILE_EXAMPLES = """\
 tercet verify-bundle run.tercet
 tercet verify-bundle run.tercet --key release
 """
-SUFFIX = ".tercet"
 
 
 def export(
@@ -247,7 +246,7 @@ def list_keys(*, as_json: AsJson = False) -> None:
     """List your keys, with their public halves.
 
     To check another person's signatures, put their public key beside your own as NAME.pub, one line: their signatures
-    are then shown with that name, and `tercet verify-bundle --key NAME` requires them.
+    are then shown with that name, and `tercet verify-bundle FILE --key NAME` requires them.
     """
     ring = keys()
     found = ring.names()

@@ -21,7 +21,8 @@ from tercet.engine.streams.experience import Feedback, add_feedback, find_feedba
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.exporting import export_run
-from tercet.replay.golden import SUFFIX, Expected, expected_beside
+from tercet.replay.bundle.layout import SUFFIX
+from tercet.replay.golden import Expected, expected_beside
 from tercet.replay.insights import Insight, cluster, placed_feedback
 from tercet.view.terminal.text import count, json_text, listed, printable
 

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from tercet.cli import ExitCode
 from tercet.cli.inputs import load_pack
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, complete_runs, is_bundle, use_journal
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, is_bundle, use_journal
 from tercet.cli.options import AsJson, Force, argument, option
 from tercet.cli.replay.replay import Tally, progress_over, show_change, show_difference, show_replayed
-from tercet.cli.replay.runs import make_folder, read_runs, require_writable
+from tercet.cli.replay.runs import complete_runs, make_folder, read_runs, require_writable
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.contracts.errors import UsageError
 from tercet.core.state import TERMINAL
@@ -41,7 +41,7 @@ def add(
         list[str],
         argument(
             "RUN",
-            "Session ids, or bundles that tercet export wrote.",
+            "Session ids, bundles that tercet export wrote, or folders of bundles.",
             callback=complete_runs,
         ),
     ],

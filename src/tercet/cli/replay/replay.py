@@ -157,6 +157,7 @@ FoundT = TypeVar("FoundT")
 REPLAY_EXAMPLES = """\
 tercet replay ses_0123456789abcdef
 tercet replay run.tercet --json
+tercet replay past --pack examples/refunds  # a folder of bundles
 tercet replay --all --status completed
 tercet replay --all --pack examples/refunds  # exit 3 if a verdict would change
 """

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias, get_args
 
-from tercet.cli.journals import complete_run, complete_runs, is_bundle, journal_at, tenant_of
+import typer
+
+from tercet.cli.journals import complete_run, is_bundle, journal_at, tenant_of
 from tercet.cli.options import argument, flag, option
 from tercet.contracts.errors import ReplayError, TercetError, UsageError
 from tercet.contracts.runs.session import SessionStatus
@@ -19,6 +21,7 @@ from tercet.engine.session_reader import list_rows
 from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.exporting import demand_free, new_file
+from tercet.replay.bundle.layout import SUFFIX
 from tercet.replay.bundle.reading import Bundle, open_bundle
 from tercet.replay.bundle.signing import BundleDamaged
 from tercet.replay.recording import Recording, load, load_bundle, load_run
@@ -86,11 +89,28 @@ def _unexpected_as(fault: Callable[[str], TercetError]) -> Generator[None]:
         raise fault(f"its events contradict each other ({type(error).__name__}: {error})") from error
 
 
+def complete_runs(ctx: typer.Context, value: list[str] | None) -> list[str] | None:
+    """Return the full ids of sessions and the files of bundles, for a folder those in it."""
+    return None if value is None else [run for each in value for run in _runs_named(ctx, each)]
+
+
+def _runs_named(ctx: typer.Context, name: str) -> list[str]:
+    if not Path(name).is_dir():
+        return [complete_run(ctx, name) or name]
+    if found := sorted(map(str, Path(name).glob(f"*{SUFFIX}"))):
+        return found
+    raise UsageError(
+        f"there are no bundles in the folder {name}",
+        code="no_runs",
+        remedy=f"tercet export ID -o {Path(name, f'ID{SUFFIX}')} writes one",
+    )
+
+
 Runs: TypeAlias = Annotated[
     list[str] | None,
     argument(
         "RUN",
-        "Session ids, or bundles that tercet export wrote.",
+        "Session ids, bundles that tercet export wrote, or folders of bundles.",
         callback=complete_runs,
     ),
 ]
@@ -111,7 +131,7 @@ def require_runs(runs: Sequence[str], *, is_all: bool, intent: str | None, statu
         )
     if bool(runs) == is_all or ((intent or status) and not is_all):
         raise UsageError(
-            "name runs by their ids or files, or pass --all",
+            "name runs by their ids, files or folders, or pass --all",
             code="which_runs",
             remedy="tercet sessions list shows the ids; --intent and --status go with --all",
         )

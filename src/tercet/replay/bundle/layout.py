@@ -24,6 +24,8 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.values.canonical import canonical
 from tercet.core.state import State
 
+SUFFIX = ".tercet"
+"""Ends the name of a bundle's file."""
 FIRST_LINE = b"tercet-bundle 1\n"
 START = sha256(FIRST_LINE).hexdigest()
 """The previous hash of the first record."""
