@@ -30,6 +30,7 @@ _COMMAND = {
     "sh": re.compile(r"(?:\$ )?(?:\.venv/bin/)?(?P<name>tercet|make)\b(?P<rest>.*)"),
     "console": re.compile(r"\$ (?:\.venv/bin/)?(?P<name>tercet|make)\b(?P<rest>.*)"),
 }
+_MENTION = re.compile(r"`(?:\.venv/bin/)?tercet (?P<rest>[^`\n]+)`")
 EXIT = re.compile(r"#.*\bexit (?P<code>\d+)")
 _TITLE = re.compile(r'title="(?P<title>[^"]+)"')
 ENDS = {"|", ">", ">>", "2>", "&&", ";"}
@@ -90,6 +91,14 @@ def read_commands(page: Path) -> Iterator[Command]:
                 words = shlex.split(match["rest"], comments=True)
                 until_pipe = takewhile(lambda word: word not in ENDS, words)
                 yield Command(name=match["name"], words=tuple(until_pipe), code=promised_code(line))
+
+
+def read_mentions(page: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Find the commands inside sentences: the line of each, and the words behind `tercet`."""
+    text = page.read_text(encoding="utf-8")
+    prose = FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
+    for match in _MENTION.finditer(prose):
+        yield prose.count("\n", 0, match.start()) + 1, tuple(shlex.split(match["rest"]))
 
 
 def promised_code(line: str) -> int:

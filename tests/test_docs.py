@@ -19,18 +19,30 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from typer.testing import CliRunner
 
-from pages import FENCE, ROOT, SHOWN, WALKTHROUGHS, Block, Command, page_name, read_blocks, read_commands
-from tercet.cli.main import app
+from pages import (
+    FENCE,
+    ROOT,
+    SHOWN,
+    WALKTHROUGHS,
+    Block,
+    Command,
+    page_name,
+    read_blocks,
+    read_commands,
+    read_mentions,
+)
+from tercet.cli.main import COMMANDS, GROUPS, SHORTCUTS, USUAL, LazyCommand, app, expand_shortcut
+from tercet.cli.replay.runs import require_runs
 from tercet.contracts.shape import Authored
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.verdict import Code
@@ -43,6 +55,7 @@ from tercet.policy.resolution import ResolutionError
 from tercet.service.methods import METHODS
 
 PAGES = [*SHOWN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+OTHERS = [*sorted((ROOT / "examples").rglob("*.md")), *sorted((ROOT / "src").rglob("*.md"))]
 EXECUTED = {"plan", "verify", "run", "check", "schema", "init", "test"}
 TRIED_HERE = [page for page in PAGES if page not in WALKTHROUGHS]
 
@@ -102,6 +115,77 @@ def test_the_commands_on_a_page_do_what_it_says(page: Path, workshop: Path) -> N
         done = CliRunner().invoke(app, words)
         assert done.exit_code == code, f"tercet {shlex.join(words)}\n{done.output}"
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exc_info
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=page_name)
+def test_the_commands_inside_sentences_can_be_typed(page: Path) -> None:
+    """Each is the name of a command, or has options that exist and all arguments."""
+    found = [
+        f"{page_name(page)}:{row}: tercet {shlex.join(words)}: {problem}"
+        for row, words in read_mentions(page)
+        if (problem := find_problem(words))
+    ]
+    assert not found, "\n".join(found)
+
+
+def find_problem(words: Sequence[str]) -> str:
+    """Return why a command line cannot be typed as it is; empty if it can.
+
+    The name of a command or group alone is no problem, nor is a command with only the name of an option behind it.
+    """
+    if len(words) == 1 and words[0] in {*GROUPS, *SHORTCUTS}:
+        return ""
+    words = expand_shortcut(list(words))
+    if words[0] in USUAL and " ".join(words[:2]) not in COMMANDS:
+        words.insert(1, USUAL[words[0]])
+    name = next((name for name in (" ".join(words[:2]), words[0]) if name in COMMANDS), None)
+    if name is None:
+        return "there is no such command"
+    command: Any = LazyCommand(name, COMMANDS[name]).real
+    given = words[len(name.split()) :]
+    if not given or (
+        len(given) == 1 and any(given[0] in (*each.opts, *each.secondary_opts) for each in command.params)
+    ):
+        return ""
+    try:
+        values, rest, _ = command.make_parser(command.context_class(command)).parse_args(given)
+        if any(each.name == "everything" for each in command.params):
+            is_all, chosen = "everything" in values, {name: values.get(name) for name in ("intent", "status")}
+            require_runs(values.get("runs") or (), is_all=is_all, **chosen)
+    except Exception as error:  # noqa: BLE001 - the parser's own errors differ between versions of typer
+        return str(error)
+    missing = [
+        str(each.metavar or each.name)
+        for each in command.params
+        if each.required and not values.get(each.name)
+    ]
+    return f"without {', '.join(missing)}" if missing else " ".join(map(str, rest))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "replay --pack garden",
+        "verify plan.json",
+        "run a --plam b",
+        "gate list",
+        "sessions lst",
+        "gates show a b",
+        "verify-bundle --key NAME",
+        "run --plam",
+    ],
+)
+def test_a_command_that_cannot_be_typed_is_found(line: str) -> None:
+    """Unknown commands and options, missing arguments and those too many are problems."""
+    assert find_problem(line.split())
+
+
+@pytest.mark.parametrize(
+    "line", ["show", "gates", "verify", "worker --temporal", "tune PACK --all", "list", "replay x"]
+)
+def test_a_command_that_is_only_named_is_no_problem(line: str) -> None:
+    """A name may stand alone or with one option, and shortcuts are commands."""
+    assert not find_problem(line.split())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)

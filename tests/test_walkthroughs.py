@@ -22,6 +22,7 @@ import shutil
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,17 @@ def test_a_page_can_be_followed_step_by_step(
                 reader.follow(block)
             except AssertionError as error:
                 raise AssertionError(f"{page_name(page)}:{block.row}: {error}") from error
+
+
+def test_the_slow_bank_answers_before_its_call_times_out() -> None:
+    """A reader who takes longer than the page thinks finds a payment that is done, and no question about it."""
+    page = ROOT / "docs/tutorial/first-run.md"
+    seconds = [int(found) for found in re.findall(r"SLOW_BANK=(\d+)", page.read_text(encoding="utf-8"))]
+    [code] = [block.body for block in read_steps(page) if block.title.endswith("tools.py")]
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - it is our own page
+    assert seconds
+    assert max(seconds) * 1_000 < names["transfer"].timeout_ms
 
 
 def link_in(hook: Hook) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -191,5 +192,9 @@ def test_the_flavours_of_a_new_pack_can_be_combined(tercet: Tercet, tmp_path: Pa
     made = tercet("init", tmp_path / "new", "--with", "http, gate,agent", "--json").json
     assert {"http.toml", "agent.py", "ci/github-actions.yml", "scenarios/agent.toml"} <= set(made["files"])
     assert tercet("check", tmp_path / "new", "--json").json["problems"] == []
+    job = (tmp_path / "new/ci/github-actions.yml").read_text(encoding="utf-8")
+    assert re.search(r"run: pip install .* @ git\+https://", job), (
+        "the index may have another package of this name"
+    )
     wrong = tercet("init", tmp_path / "other", "--with", "grpc", "--json").json["error"]
     assert (wrong["code"], "http" in wrong["remedy"]) == ("unknown_flavour", True)
