@@ -115,7 +115,7 @@ pictures: $(READY) ## draw the pictures of the pages again, from what commands p
 api: $(READY) ## write the generated pages again: public names, refusal codes, events, fields of pack files, commands
 	@$(BIN)/python docs/api_page.py
 	@$(BIN)/python docs/reference_pages.py
-	@$(RUN) tercet.cli.reference > docs/cli.md
+	@$(BIN)/python docs/cli_page.py
 
 size: $(READY) ## lines and files of src for each package, and what has grown too large
 	@$(BIN)/python tests/size.py

@@ -20,7 +20,6 @@ from tercet.console.logins import Logins, csrf_token
 from tercet.console.tallies import TallyCache
 from tercet.console.text import FILTERS
 from tercet.engine.streams.stops import EmergencyStops, Stop
-from tercet.replay.run_data import read_run
 from tercet.runtime import Runtime
 from tercet.service.app import Http
 from tercet.service.boundary import read_body
@@ -31,7 +30,6 @@ from tercet.service.oidc import OidcSettings
 from tercet.service.server import LOOPBACK_NAMES
 from tercet.view.html.page import make_environment
 from tercet.view.html.safe_text import SafeText, secrets_of
-from tercet.view.run import RunView, run_view
 
 HOME = "/console"
 NAV = (
@@ -265,11 +263,6 @@ class Visit:
         """Return the runtime of a session that the caller may read; raises `ServiceError`."""
         self.caller.demand("read")
         return await self.console.http.service.hub.of_session(self.caller.tenant, session)
-
-    async def run_view(self, session: str) -> RunView:
-        """Return the whole view of a run."""
-        runtime = await self.runtime(session)
-        return run_view(await read_run(runtime.journal, runtime.tenant, session), self.console.safe.lines)
 
     # --- answers ---
 

@@ -11,7 +11,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.question import Inquiry, Message, Question, Reply
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.critics.decision import DecisionError
-from tercet.planner.plan_schema import params_schema, without_nulls
+from tercet.planner.plan_schema import object_schema, params_schema, without_nulls
 from tercet.tools import Tool
 
 _RULES = """\
@@ -128,19 +128,11 @@ class ModelAgent:
 
 def _schema(tools: Sequence[Tool], answer: JsonObject) -> JsonObject:
     """Return the schema of a reply. Its root is one object, since some providers take nothing else."""
-    end = _object(final_answer=answer)
+    end = object_schema({"final_answer": answer})
     calls = [
-        _object(tool={"type": "string", "enum": [tool.name]}, args=params_schema(tool)) for tool in tools
+        object_schema({"tool": {"type": "string", "enum": [tool.name]}, "args": params_schema(tool)})
+        for tool in tools
     ]
     some = {"type": "array", "items": {"anyOf": calls}, "minItems": 1, "maxItems": _MAX_CALLS}
-    decision = {"anyOf": [_object(actions=some), end]} if calls else end
-    return _object(thought={"type": "string", "maxLength": 200}, decision=decision)
-
-
-def _object(**members: Any) -> JsonObject:
-    return {
-        "type": "object",
-        "properties": members,
-        "required": list(members),
-        "additionalProperties": False,
-    }
+    decision = {"anyOf": [object_schema({"actions": some}), end]} if calls else end
+    return object_schema({"thought": {"type": "string", "maxLength": 200}, "decision": decision})

@@ -40,11 +40,3 @@ def decimal_mark(locale: str) -> str:
     from tercet.locales.vocabulary import vocabulary  # noqa: PLC0415 - an optional dependency
 
     return vocabulary(locale, {}, (), ()).decimal
-
-
-def format_value(known: KnownValue, locale: str, units: Units) -> str:
-    """Return a value as its locale writes it."""
-    demand_locales()
-    from tercet.locales import formats  # noqa: PLC0415 - an optional dependency
-
-    return formats.format_value(known, locale, units)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.steps.graph import topological_order
 from tercet.contracts.tasks import Fact, Method, Task, TaskLibrary
 from tercet.contracts.values import references
 from tercet.planner.sources import Placeholders, PlanningError
@@ -51,7 +52,7 @@ class Way:
             applies=None if method.applies is None else compile_rule(method.applies, scope),
             cost=compile_amount(method.cost, scope) if isinstance(method.cost, str) else float(method.cost),
             before=before,
-            order=sorted_by(before),
+            order=tuple(topological_order(before)[1]),
             last=tuple(index for index in range(len(before)) if index not in awaited),
         )
 
@@ -65,22 +66,6 @@ def ordering_of(method: Method) -> tuple[tuple[int, ...], ...]:
         tuple(dict.fromkeys(position[name] for name in subtask.after if name in position))
         for subtask in method.subtasks
     )
-
-
-def sorted_by(before: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Return a topological order; items on a cycle are omitted."""
-    after: list[list[int]] = [[] for _ in before]
-    waiting = [len(needed) for needed in before]
-    for index, needed in enumerate(before):
-        for earlier in needed:
-            after[earlier].append(index)
-    order = [index for index, count in enumerate(waiting) if not count]
-    for index in order:  # grows during iteration
-        for later in after[index]:
-            waiting[later] -= 1
-            if not waiting[later]:
-                order.append(later)
-    return tuple(order)
 
 
 class Knowledge:

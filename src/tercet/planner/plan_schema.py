@@ -53,7 +53,7 @@ def answer_schema(assignment: Assignment) -> JsonObject:
 def params_schema(tool: ToolSpec) -> JsonObject:
     """Return the schema of a tool's parameters as literals, in the common subset."""
     defined = as_object(tool.parameters.get("$defs")) or {}
-    return _literal(_inlined(tool.parameters, defined)) or _object({})
+    return _literal(_inlined(tool.parameters, defined)) or object_schema({})
 
 
 def without_nulls(tool: ToolSpec, params: JsonObject) -> JsonObject:
@@ -109,8 +109,10 @@ class _Writer:
         }
         members = {"steps": steps}
         if self._assignment.outputs:
-            members["outputs"] = _object({name: self._output(name) for name in self._assignment.outputs})
-        plan = _object(members)
+            members["outputs"] = object_schema(
+                {name: self._output(name) for name in self._assignment.outputs}
+            )
+        plan = object_schema(members)
         return {**plan, "$defs": dict(sorted(self._defs.items()))} if self._defs else plan
 
     def _step(self, tool: ToolSpec) -> JsonObject:
@@ -118,7 +120,7 @@ class _Writer:
         if evidence := [entry.id for entry in self._assignment.evidence]:
             wanted = {"type": "array", "items": {"type": "string", "enum": evidence}}
             members["evidence_refs"] = {**wanted, "maxItems": min(len(evidence), _MAX_ITEMS)}
-        return _object(members)
+        return object_schema(members)
 
     def _params(self, tool: ToolSpec) -> JsonObject:
         defined = as_object(tool.parameters.get("$defs")) or {}
@@ -129,7 +131,7 @@ class _Writer:
             value = self._value(_inlined(schema, defined), bound)
             is_left_out = name not in required and {"type": "null"} not in value
             members[name] = _any_of([*value, _NULL] if is_left_out else value)
-        return _object(members)
+        return object_schema(members)
 
     def _value(self, schema: JsonObject, bound: Slot | None) -> list[JsonObject]:
         """Return the schemas of a value: literals, or references to something of its type. `bound` is the place of an
@@ -170,7 +172,7 @@ class _Writer:
             ways = self._value(as_object(part) or {}, slot.part(name))
             is_left_out = name not in (as_list(schema.get("required")) or [])
             members[name] = _any_of([*ways, _NULL] if is_left_out else ways)
-        return _object(members) if members else None
+        return object_schema(members) if members else None
 
     def _output(self, name: str) -> JsonObject:
         """Return the schema of an output's source; only enumerated words may be literals."""
@@ -206,12 +208,12 @@ class _Writer:
             return []
         kind = "_".join(sorted(types)) or "any"
         name = f"{key.removeprefix('$')}_{kind}{'_trusted' if is_bound else ''}"
-        self._defs[name] = _object({key: {"type": "string", "enum": found}})
+        self._defs[name] = object_schema({key: {"type": "string", "enum": found}})
         return [{"$ref": f"#/$defs/{name}"}]
 
     def _any_reference(self) -> JsonObject:
         """Return the schema of an unchecked reference: if the sources cannot be listed, or none of them fits."""
-        self._defs["from"] = _object({"$from": {"type": "string"}})
+        self._defs["from"] = object_schema({"$from": {"type": "string"}})
         return {"$ref": "#/$defs/from"}
 
 
@@ -219,7 +221,8 @@ def _fits(source: Source, types: frozenset[str]) -> bool:
     return not types or not source.types or bool(source.types & types)
 
 
-def _object(members: JsonObject) -> JsonObject:
+def object_schema(members: JsonObject) -> JsonObject:
+    """Return the schema of an object that has exactly these members."""
     return {
         "type": "object",
         "properties": members,
@@ -274,7 +277,7 @@ def _of_kind(schema: JsonObject, kind: str, depth: int) -> JsonObject | None:
         if literal is None:
             return None
         members[name] = literal if name in required else _any_of([literal, _NULL])
-    return _object(members) if members else None
+    return object_schema(members) if members else None
 
 
 def _inlined(schema: Any, defined: JsonObject, depth: int = 0) -> JsonObject:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tercet.contracts.documents import KnownValue, TokenVerdict
 from tercet.contracts.mode import Trust
-from tercet.locales import format_value, read_text
+from tercet.locales import read_text
+from tercet.locales.formats import format_value
 from tercet.quality.screen import screen
 
 from .scenarios import LANGUAGES, UNITS, screened

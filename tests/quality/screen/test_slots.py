@@ -10,7 +10,8 @@ import pytest
 from tercet.contracts.documents import KnownValue, TableColumn
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import Trust
-from tercet.locales import format_value, read_text
+from tercet.locales import read_text
+from tercet.locales.formats import format_value
 from tercet.locales.slots import render
 from tercet.quality.screen import screen
 

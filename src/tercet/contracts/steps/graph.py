@@ -170,15 +170,21 @@ def read_steps(plan: Plan, index: int) -> list[str]:
 
 
 def _ordered(predecessors: list[tuple[int, ...]], unknown: list[tuple[int, str]]) -> Graph:
+    successors, order = topological_order(predecessors)
+    return Graph(tuple(predecessors), tuple(map(tuple, successors)), tuple(unknown), tuple(order))
+
+
+def topological_order(predecessors: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[int]]:
+    """Return the successors of each item, and a topological order; items on a cycle are omitted from it."""
     successors: list[list[int]] = [[] for _ in predecessors]
     waiting = [len(needed) for needed in predecessors]
-    for step, needed in enumerate(predecessors):
+    for item, needed in enumerate(predecessors):
         for before in needed:
-            successors[before].append(step)
-    order = [step for step, count in enumerate(waiting) if not count]
-    for step in order:  # grows during iteration: Kahn's algorithm
-        for after in successors[step]:
+            successors[before].append(item)
+    order = [item for item, count in enumerate(waiting) if not count]
+    for item in order:  # grows during iteration: Kahn's algorithm
+        for after in successors[item]:
             waiting[after] -= 1
             if not waiting[after]:
                 order.append(after)
-    return Graph(tuple(predecessors), tuple(map(tuple, successors)), tuple(unknown), tuple(order))
+    return successors, order

@@ -7,11 +7,12 @@ from typing import Any
 
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.steps.graph import topological_order
 from tercet.contracts.tasks import ARG, ARGS, Goal, Method, MethodTask, Task
 from tercet.contracts.values import references
 from tercet.packs.checks import Check, Problems, unknown_tool
 from tercet.packs.parts import Parts
-from tercet.planner.knowledge import ordering_of, scope_of, sorted_by
+from tercet.planner.knowledge import ordering_of, scope_of
 from tercet.planner.sources import PlanningError
 from tercet.planner.template import bind, express
 from tercet.policy.expressions import (
@@ -267,7 +268,7 @@ def subtasks_can_be_ordered(parts: Parts) -> Problems:
         position = {subtask.label: index for index, subtask in enumerate(method.subtasks)}
         for index, subtask in enumerate(method.subtasks):
             before[index] |= {position[name] for name in names_read(subtask) if name in position}
-        ordered = sorted_by(tuple(tuple(sorted(waits)) for waits in before))
+        ordered = topological_order([sorted(waits) for waits in before])[1]
         left = [subtask.label for index, subtask in enumerate(method.subtasks) if index not in set(ordered)]
         if left:
             yield parts.problem(

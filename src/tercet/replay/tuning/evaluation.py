@@ -104,11 +104,6 @@ class Evaluation:
             self._known[key] = self._evaluated(Candidate(values=values))
         return self._known[key]
 
-    @property
-    def measured(self) -> int:
-        """How many different candidates were measured."""
-        return len(self._known)
-
     def _evaluated(self, candidate: Candidate) -> Evaluated:
         try:
             changed = apply(self.pack, candidate)
