@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ _SIGNS = "$€£¥¢₠-⃀"
 _MONEY_BEFORE = re.compile(rf"([^\W\d_]{{0,3}}[{_SIGNS}]|[^\W\d_]{{1,20}}\.?)[ \xa0]?-?$")
 _MONEY_TAIL = re.compile(r"(?:[.,]-{1,2})?[ \xa0-]?")
 _MONEY_BEHIND = re.compile(rf"[{_SIGNS}][^\W\d_]{{0,3}}|[^\W\d_]{{1,3}}\$|[^\W\d_]+(?:[ \xa0-][^\W\d_]+)?")
+_AMOUNT_NEXT = re.compile(r"[ \xa0-]?\d")
 _UNKNOWN_CURRENCY = "XXX"
 _CENTS = re.compile(
     r"\.?[ \xa0](?:(?:and|und|et|y|con|и)[ \xa0])?(\d{1,2})[ \xa0]?(?:коп(?:\.|еики|еек|еика|еику)?|cents?|centimes?|centimos?|pence|p)(?!\w)"
@@ -65,12 +66,27 @@ def _label_words(values: Iterable[KnownValue]) -> set[str]:
     return {word for value in values for label in value.labels for word in words_of(label)}
 
 
+def _number_labels(known: Iterable[KnownValue]) -> _Labels:
+    numeric = [value for value in known if value.type in NUMERIC]
+    plain = (value for value in numeric if value.type in ("count", "number") and not value.unit)
+    return _Labels(_label_words(numeric), _label_words(plain))
+
+
+def begins_amount(scan: Scan, end: int, counted: Collection[KnownValue]) -> bool:
+    """Return whether a unit, a currency, a percent sign or a label of one of these values is next."""
+    labels = _number_labels(counted)
+    money = _currency(scan, end, end)
+    is_money = money is not None and not _AMOUNT_NEXT.match(scan.flat, money.end)  # 1. £5 a day
+    if is_money or _percent(scan, end, end) or _unit(scan, end, end, labels.all):
+        return True
+    following = words_of(scan.flat[end : end + 40])[:1]
+    return any(same_word(label, word) for word in following for label in labels.of_plain_counts)
+
+
 def read_numbers(scan: Scan, known: Sequence[KnownValue]) -> None:
     """Find every number that is left, and the identifiers that hold one."""
     _read_whole_forms(scan)
-    numeric = [value for value in known if value.type in NUMERIC]
-    plain = (value for value in numeric if value.type in ("count", "number") and not value.unit)
-    labels = _Labels(_label_words(numeric), _label_words(plain))
+    labels = _number_labels(known)
     spaces = r"[ \xa0]" if scan.vocabulary.has_space_groups else r"\xa0"
     grouped = re.compile(rf"\d{{1,3}}(?:{spaces}\d{{3}})+(?!\d)(?:[.,]\d+)?|{_DIGITS}")
     at = 0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tercet.contracts.documents import KnownValue, TextToken
 from tercet.contracts.mode import Trust
 from tercet.locales.dates import read_dates, read_times
 from tercet.locales.known_names import read_known_texts, read_names
 from tercet.locales.plain_text import read_plain
-from tercet.locales.quantities import read_numbers
+from tercet.locales.quantities import begins_amount, read_numbers
 from tercet.locales.scan import Scan, begin_scan
 from tercet.locales.vocabulary import Vocabulary
 from tercet.quality.words import UNSPACED, alphanumeric, fold, word_ranges, words_of
@@ -31,10 +31,15 @@ _PHONE = re.compile(
 )
 _LONGEST_NAME = 120
 _PHONE_DIGITS = range(7, 16)
-_MARKER = re.compile(r"^[ \t>]*(?:(?:[-*+•]|\*\*)[ \t]*)?(\d{1,2})(?:[.)]\)?)(?=[ \t])", re.MULTILINE)
-_HEADING = re.compile(
-    r"^[ \t]*(?:#{1,6}|\*\*)[ \t]*(\d{1,2})((?:\.\d{1,2}){0,3})\.?\)?(?=[ \t])", re.MULTILINE
+_MARKER = re.compile(
+    r"^[ \t>]*(?:(?:[-*+•]|\*\*)[ \t]*)?(?P<number>\d{1,2})(?P<mark>[.)]\)?)(?=[ \t]|\*\*[ \t])", re.MULTILINE
 )
+_HEADING = re.compile(
+    r"^[ \t]*(?:#{1,6}|\*\*)[ \t]*(?P<number>\d{1,2}(?:\.\d{1,2}){0,3})(?P<mark>\.?\)?)(?=[ \t])",
+    re.MULTILINE,
+)
+_MANY = 3
+"""Headings that count up; fewer could be values."""
 _IDIOM = re.compile(r"(?<!\w)24\s?/\s?7(?!\w)")
 
 
@@ -55,7 +60,7 @@ def read_tokens(text: str, words: Vocabulary, known: Sequence[KnownValue]) -> tu
     for match in _PHONE.finditer(scan.text):
         if (number := _phone(match[0])) is not None:
             scan.add(match.start(), match.end(), "phone", number)
-    _skip_counters(scan)
+    _skip_counters(scan, known)
     read_numbers(scan, known)
     read_names(scan, known)
     return scan.tokens()
@@ -89,14 +94,39 @@ def _skip_named_numbers(scan: Scan, known: Sequence[KnownValue]) -> None:
                 scan.skip(bisect_left(scan.plain.starts, start), bisect_left(scan.plain.starts, end))
 
 
-def _skip_counters(scan: Scan) -> None:
-    """Leave out the numbers of list items and headings, as long as they count up from 1."""
+def _skip_counters(scan: Scan, known: Sequence[KnownValue]) -> None:
+    """Leave out the numbers of list items and headings that count up from 1.
+
+    One with a stop or bracket behind it may stand alone, unless it stands before a unit or what it could count.
+    """
+    listed = [value for value in known if value.name]
     for pattern in (_HEADING, _MARKER):
-        last = 0
-        for match in pattern.finditer(scan.text):
-            number = int(match[1])
-            if number == 1 or last <= number <= last + 1:
-                scan.skip(match.start(1), match.end(pattern.groups))
-                last = number
+        for series in _series(pattern.finditer(scan.text)):
+            counted = listed if len(series) < _MANY else []
+            for match in series:
+                is_marked = bool(match["mark"])
+                is_sure = is_marked and len(series) > 1
+                is_likely = is_marked or len(series) > 1
+                if is_sure or (is_likely and not begins_amount(scan, match.end("mark"), counted)):
+                    scan.skip(match.start("number"), match.end("mark"))
     for match in _IDIOM.finditer(scan.text):
         scan.skip(*match.span())
+
+
+def _series(counters: Iterable[re.Match[str]]) -> list[list[re.Match[str]]]:
+    """Return the counters that count up from 1, each run of them together; several may be 1, as Markdown counts itself."""
+    found: list[list[re.Match[str]]] = []
+    last: tuple[int, ...] = ()
+    for match in counters:
+        number = tuple(map(int, match["number"].split(".")))
+        goes_on = (
+            bool(last) and last <= number and number[0] <= last[0] + 1 and (number > last or match["mark"])
+        )
+        if goes_on:
+            found[-1].append(match)
+        elif number[0] == 1:
+            found.append([match])
+        else:
+            continue
+        last = number
+    return found

@@ -1,4 +1,4 @@
-"""Reads `letters.txt` and `ordinary.txt`: records with their values and labels, and letters about them.
+"""Reads the files of letters: records with their values and labels, and letters about them.
 
 A letter begins with `++` (right) or `--` (wrong), with `{}` behind it if the pack's author wrote it (a template). In a
 wrong one the wrong tokens stand in ⟦ ⟧, or its first line names the fault: `% empty_section`.
@@ -15,7 +15,7 @@ from typing import Any
 
 Case = dict[str, Any]
 
-FILES = ("letters.txt", "ordinary.txt", "varied.txt")
+FILES = ("letters.txt", "ordinary.txt", "varied.txt", "forms.txt")
 _MARK = re.compile(r"⟦([^⟧]+)⟧")
 _SLOT = re.compile(r"(?<=\{\{ )\w+")
 _VALUE = re.compile(r'(\S+) (\w+)(?::(\S+))? ("[^"]*"|-?[\d.]+) ?(.*)')
