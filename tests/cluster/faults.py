@@ -207,7 +207,8 @@ class Campaign:
             if not all(order.seconds for order in first):
                 return False
             client = await client_of(self.machine.temporal)
-            return not (await count_remaining(client, queue)).total
+            async with open_journal(self.machine.postgres.url) as journal:
+                return (await count_remaining(client, journal, queue)).is_drained
         except Exception as error:  # noqa: BLE001 - Temporal is down; asked again
             self.retried[f"drain: {type(error).__name__}"] += 1
             return False

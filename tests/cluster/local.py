@@ -35,6 +35,7 @@ PORTS = {"temporal": 7233, "ui": 8233, "service": 8700}
 """The ports that are used if they are free."""
 WORKERS = ("worker-1", "worker-2")
 START_S, STOP_S = 180, 60
+KEYS = {"agent": ("agt_support",), "lead": ("user_finance_lead", "--role", "finance_lead")}
 REQUEST = '{"order_id": "ord_881", "window_id": "rw_881"}'
 
 
@@ -88,6 +89,8 @@ class Local:
         self._state = folder / "cluster.json"
         self._processes: list[Process] = []
         self._told: dict[str, Any] = {}
+        self._login_link = ""
+        """Only known to the process that started the service: it works once, soon after."""
 
     # --- what is known of it ---
 
@@ -139,11 +142,10 @@ class Local:
         port = choose_port(PORTS["service"])
         started["service"] = self._launch("service", "serve", *common, "--port", str(port))
         told = {name: self._wait(name, process) for name, process in started.items()}["service"]
+        self._login_link = told["login_link"]
         self._told = {
-            "url": told["url"], "login_link": told["login_link"], "temporal": temporal.address,
-            "ui": f"http://127.0.0.1:{temporal.ui_port}", "journal": postgres.url,
-            "pack": told["packs"][0], "agent": self._key(postgres.url, "agt_support"),
-            "lead": self._key(postgres.url, "user_finance_lead", "--role", "finance_lead"),
+            "url": told["url"], "temporal": temporal.address, "ui": f"http://127.0.0.1:{temporal.ui_port}",
+            "journal": postgres.url, "pack": told["packs"][0], **self._keys(postgres.url),
         }  # fmt: skip
         self._save()
 
@@ -189,20 +191,25 @@ class Local:
             time.sleep(0.1)
         raise SystemExit(f"{name} does not start: {self._log(name).read_text(errors='replace')[-2000:]}")
 
-    def _key(self, journal: str, *words: str) -> str:
-        command = [
-            sys.executable,
-            "-m",
-            "tercet",
-            "api-keys",
-            "create",
-            *words,
-            "--journal",
-            journal,
-            "--json",
-        ]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        return json.loads(done.stdout)["api_key"]
+    def _keys(self, journal: str) -> dict[str, str]:
+        """Return the API keys of the agent and of the finance lead: those of an earlier start while they are valid."""
+        place, kept = self.folder / "keys.json", dict[str, Any]()
+        with suppress(OSError, ValueError):
+            kept = json.loads(place.read_text(encoding="utf-8"))
+        listed = self._tercet("api-keys", "list", "--journal", journal)["keys"]
+        valid = {each["id"] for each in listed if each["status"] == "valid"}
+        for name, words in KEYS.items():
+            if kept.get(name, {}).get("id") not in valid:
+                kept[name] = self._tercet("api-keys", "create", *words, "--journal", journal)
+        place.touch(mode=0o600)
+        place.write_text(json.dumps(kept), encoding="utf-8")
+        return {name: kept[name]["api_key"] for name in KEYS}
+
+    def _tercet(self, *words: str) -> Any:
+        command = [sys.executable, "-m", "tercet", *words, "--json"]
+        return json.loads(
+            subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        )
 
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
@@ -233,11 +240,14 @@ class Local:
         agent, lead = (
             f"TERCET_SERVER={told['url']} TERCET_API_KEY={told[who]} {tercet}" for who in ("agent", "lead")
         )
+        link = (
+            f"  login link     {self._login_link} (once, within five minutes)\n" if self._login_link else ""
+        )
         say(f"""
 The cluster runs, with two workers of {PACK}.
 
   console        {told["url"]}/console
-  login link     {told["login_link"]} (once, within five minutes of the start)
+{link}  log in as      the finance lead, with the API key {told["lead"]}
   Temporal UI    {told["ui"]} (sessions are workflows; columns TercetIntent, TercetTenant, TercetStatus, TercetPack)
   Temporal       {told["temporal"]}
   journal        {told["journal"]}
@@ -254,7 +264,7 @@ See what waits, and approve it as the finance lead:
 
 Count the sessions left on a pack version, and stop the cluster:
 
-  {tercet} cluster drain {told["pack"]} --temporal {told["temporal"]}
+  {tercet} cluster drain {told["pack"]} --journal {told["journal"]} --temporal {told["temporal"]}
   make cluster-down""")
 
 

@@ -179,7 +179,7 @@ def test_without_temporalio_the_extra_is_named(tmp_path: Path) -> None:
         "import sys; sys.modules['temporalio'] = None\n"
         "import tercet, tercet.service.server\n"
         "from tercet.__main__ import run\n"
-        "sys.argv[1:] = ['cluster', 'drain', 'a@1.0.0', '--temporal', '127.0.0.1:1', '--json']\n"
+        "sys.argv[1:] = ['cluster', 'drain', 'a@1.0.0', '--journal', 'postgresql:///x', '--temporal', '127.0.0.1:1', '--json']\n"
         "run()\n"
     )
     done = subprocess.run(

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from cluster import local
-from cluster.local import PORTS, REQUEST, ROOT, Local, mark_of
+from cluster.local import KEYS, PORTS, REQUEST, ROOT, Local, mark_of
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,8 @@ def test_a_cluster_is_started_used_killed_started_again_and_stopped(folder: Path
     try:
         printed = make("up", folder)
         told = state_of(folder)["told"]
-        assert told["login_link"] in printed
+        assert "login link" in printed
+        keys = {name: told[name] for name in KEYS}
         assert told["ui"] in printed
         asked = ("run", "refunds", "--intent", "support.refund", "--input", REQUEST, "--json")
         started = tercet(*asked, server=told["url"], key=told["agent"])
@@ -89,17 +90,33 @@ def test_a_cluster_is_started_used_killed_started_again_and_stopped(folder: Path
         assert not any(mark_of(each["pid"]) == each["mark"] for each in before)
         told, processes = state_of(folder)["told"], state_of(folder)["processes"]
         url, lead = told["url"], told["lead"]
-        assert "already runs" in make("up", folder)
+        assert {name: told[name] for name in KEYS} == keys  # they are valid still
+        printed = make("up", folder)
+        assert "already runs" in printed
+        assert "login link" not in printed  # the link of the start has been used, or is too old
+        assert lead in printed
         assert state_of(folder)["processes"] == processes
 
-        drain = ("cluster", "drain", told["pack"], "--temporal", told["temporal"])
+        drain = (
+            "cluster",
+            "drain",
+            told["pack"],
+            "--journal",
+            told["journal"],
+            "--temporal",
+            told["temporal"],
+        )
         left = tercet(*drain, "--json")
-        assert (left.returncode, json.loads(left.stdout)["total"]) == (4, 1), left.stderr
+        assert left.returncode == 4, left.stderr
+        counted = json.loads(left.stdout)
+        assert (counted["journal"]["total"], counted["temporal"]["total"]) == (1, 1)
         approved = tercet("approve", f"{session}.g1", server=url, key=lead)
         assert approved.returncode == 0, approved.stderr
         watched = tercet("sessions", "watch", session, server=url, key=lead)
         assert watched.returncode == 0, watched.stdout
-        assert tercet(*drain, "--wait").returncode == 0
+        drained = tercet(*drain, "--wait")
+        assert drained.returncode == 0, drained.stderr
+        assert "Nothing is left" in drained.stdout
         with urllib.request.urlopen(f"{told['ui']}/api/v1/namespaces/default/workflows") as answer:  # noqa: S310
             (shown,) = json.load(answer)["executions"]
         assert shown["execution"]["workflowId"] == f"default/{session}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -26,9 +27,18 @@ class Listed(MemoryJournal):
 
     rows: Sequence[SessionRow] = ()
 
-    async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
-        """Return as many as are asked for."""
-        return list(self.rows[:limit])
+    async def resumable(
+        self, *, now_ms: int, limit: int = 100, after: SessionRow | None = None
+    ) -> list[SessionRow]:
+        """Return as many of each tenant as are asked for."""
+        first = 0 if after is None else self.rows.index(after) + 1
+        counts: Counter[str] = Counter()
+        found: list[SessionRow] = []
+        for row in self.rows[first:]:
+            counts[row.tenant] += 1
+            if counts[row.tenant] <= limit:
+                found.append(row)
+        return found
 
 
 @dataclass
@@ -58,25 +68,45 @@ async def test_sessions_that_no_worker_takes_do_not_hide_a_later_one(journal: Li
     journal.rows = [*stuck, ROW]
     temporal, clock = Temporal(), VirtualClock()
     sweep = Sweep(journal, cast("Any", temporal), clock)
-    for _ in range(WAITING_MS // 1_000):
-        await sweep.look()
-        clock.advance(1_000)
+    await _look(sweep, clock, WAITING_MS // 1_000)
     assert "ses_lost" in temporal.tried
     assert (
         max(map(temporal.tried.count, temporal.tried)) <= 6
     )  # those that wait are woken less and less often
 
 
+@pytest.mark.parametrize("most_known", [100_000, 40])
+async def test_a_session_is_found_behind_any_number_of_others(journal: Listed, most_known: int) -> None:
+    """Two tenants have many pages of sessions that no worker takes; also more of them than are remembered."""
+    stuck = [
+        replace(ROW, session_id=f"ses_{number}", tenant=("acme", "bolt")[number % 3 > 1], updated_at=number)
+        for number in range(300)
+    ]
+    journal.rows = [*stuck, ROW, replace(ROW, session_id="ses_also_lost", tenant="calm")]
+    temporal, clock = Temporal(), VirtualClock()
+    sweep = Sweep(journal, cast("Any", temporal), clock, page=5, most_known=most_known)
+    await _look(sweep, clock, 2 + 1)
+    assert "ses_also_lost" in temporal.tried  # a tenant with few sessions does not wait for one with many
+    await _look(sweep, clock, 2 * 200 // 5)
+    assert "ses_lost" in temporal.tried
+    await _look(sweep, clock, 3_600)
+    tried = Counter(temporal.tried)
+    assert tried.keys() == {row.session_id for row in journal.rows}
+    assert max(tried.values()) <= 3_600 / (200 // 5) + 5
+
+
+async def _look(sweep: Sweep, clock: VirtualClock, times: int) -> None:
+    for _ in range(times):
+        await sweep.look()
+        clock.advance(1_000)
+
+
 async def test_a_session_is_woken_soon_after_temporal_is_back(journal: Listed) -> None:
     """A wake-up that was not taken is no reason to wait longer for the next."""
     temporal, clock = Temporal(is_up=False), VirtualClock()
     sweep = Sweep(journal, cast("Any", temporal), clock)
-    for _ in range(600):
-        await sweep.look()
-        clock.advance(1_000)
+    await _look(sweep, clock, 600)
     temporal.is_up = True
     temporal.tried.clear()
-    for _ in range(3):
-        await sweep.look()
-        clock.advance(1_000)
+    await _look(sweep, clock, 3)
     assert temporal.tried == ["ses_lost"]

@@ -330,8 +330,17 @@ async def test_workers_share_a_journal_on_postgresql(postgres_url: str) -> None:
             assert row.status == "completed"
 
 
-async def test_looking_for_work_reads_no_waiting_session(tmp_path: Path) -> None:
-    """The query goes by the index of sessions in progress, so that waiting ones cost nothing."""
+@pytest.mark.parametrize(
+    ("query", "parameters", "found_by"),
+    [
+        ("list_resumable", (0, 10, 0, "", ""), ("sessions_in_progress", "sessions_due (due_at<?)")),
+        ("list_unfinished", ("a@1", "", "[]", 20), ("sessions_by_status (tenant=? AND status=?)",)),
+    ],
+)
+async def test_a_look_across_tenants_reads_no_other_session(
+    tmp_path: Path, query: str, parameters: tuple[Any, ...], found_by: tuple[str, ...]
+) -> None:
+    """The queries go by indexes: looking for work costs nothing for waiting sessions, and counting for ended ones."""
     import sqlite3  # noqa: PLC0415 - only here
 
     from tercet.journal.sqlite.journal import SCHEMA  # noqa: PLC0415 - only here
@@ -340,8 +349,8 @@ async def test_looking_for_work_reads_no_waiting_session(tmp_path: Path) -> None
     async with open_journal(f"sqlite:///{path}"):
         pass
     db = sqlite3.connect(path)
-    plan = db.execute(f"EXPLAIN QUERY PLAN {SCHEMA.queries['list_resumable']}", (0, 10)).fetchall()
+    plan = db.execute(f"EXPLAIN QUERY PLAN {SCHEMA.queries[query]}", parameters).fetchall()
     db.close()
-    assert any("sessions_in_progress" in str(row) for row in plan), plan
-    assert any("sessions_due (due_at<?)" in str(row) for row in plan), plan
+    for index in found_by:
+        assert any(index in str(row) for row in plan), plan
     assert not any("SCAN sessions" in str(row) and "USING" not in str(row) for row in plan), plan

@@ -1,61 +1,101 @@
-"""Draining a pack version: how many sessions still need its workers."""
+"""Draining a pack version: how many sessions still need its workers, by the journal and by Temporal."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import get_args
 
 from temporalio.client import Client
 
+from tercet.cluster.connection import workflow_id
 from tercet.cluster.workflow import PACK, STATUS, WORKFLOW
 from tercet.contracts.errors import UsageError
+from tercet.contracts.runs.session import SessionStatus
+from tercet.core.state import TERMINAL
+from tercet.journal.protocol import Journal
 
-_STATUSES = ("in_progress", "awaiting_gate", "paused", "blocked")
+_UNFINISHED = tuple(status for status in get_args(SessionStatus) if status not in TERMINAL)
 _POLL_S = 2.0
 _LISTED = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remaining:
-    """The sessions that are left on a pack version, by Temporal's lists, which lag behind by about a second."""
+class Left:
+    """What is left on a pack version in one place."""
 
-    pack: str
     total: int
     by_status: dict[str, int]
     sessions: tuple[str, ...]
-    """The first of them, as `tenant/session`."""
+    """Some of them, as `tenant/session`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remaining:
+    """What is left on a pack version: its workers are needed while there is anything in either place."""
+
+    pack: str
+    journal: Left
+    """The sessions that have not ended. Some may have no workflow yet: they wait since before Temporal, or it lost them."""
+    temporal: Left
+    """The workflows that are open, by Temporal's lists, which lag behind by about a second."""
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing is left, so that the version's workers can stop."""
+        return not (self.journal.total or self.temporal.total)
 
 
 def _quoted(text: str) -> str:
-    if '"' in text or "\\" in text or not text.isprintable():
+    if "@" not in text or '"' in text or "\\" in text or not text.isprintable():
         raise UsageError(
             f"{text!r} is not a pack version", code="unknown_pack", remedy="name it like refunds@1.0.0"
         )
     return f'"{text}"'
 
 
-async def count_remaining(client: Client, pack: str) -> Remaining:
-    """Return the sessions left on a pack version: `name@version`, or `name@version+hash` for one build of it."""
+async def count_remaining(client: Client, journal: Journal, pack: str) -> Remaining:
+    """Return what is left on a pack version: `name@version`, or `name@version+hash` for one build of it."""
+    temporal = await _open_workflows(client, pack)
+    return Remaining(pack=pack, journal=await _unfinished_sessions(journal, pack), temporal=temporal)
+
+
+async def _unfinished_sessions(journal: Journal, pack: str) -> Left:
+    name, is_exact, built = pack.partition("+")
+    counts = await journal.unfinished(
+        name, pack_hash=f"sha256:{built}" if is_exact else "", statuses=_UNFINISHED, limit=_LISTED
+    )
+    oldest = sorted((row for each in counts for row in each.oldest), key=lambda row: row.started_at)
+    return Left(
+        total=sum(each.total for each in counts),
+        by_status={each.status: each.total for each in counts},
+        sessions=tuple(workflow_id(row) for row in oldest[:_LISTED]),
+    )
+
+
+async def _open_workflows(client: Client, pack: str) -> Left:
     is_exact = "+" in pack
     named = f"{PACK.name} = {_quoted(pack)}" if is_exact else f"{PACK.name} STARTS_WITH {_quoted(pack + '+')}"
     query = f'WorkflowType = "{WORKFLOW}" AND ExecutionStatus = "Running" AND {named}'
     total = (await client.count_workflows(query)).count
     by_status = {
         status: count
-        for status in _STATUSES
+        for status in (*_UNFINISHED, "blocked")
         if (count := (await client.count_workflows(f'{query} AND {STATUS.name} = "{status}"')).count)
     }
     found = [each.id async for each in client.list_workflows(query, limit=_LISTED)] if total else []
-    return Remaining(pack=pack, total=total, by_status=by_status, sessions=tuple(found))
+    return Left(total=total, by_status=by_status, sessions=tuple(found))
 
 
-async def wait_drained(client: Client, pack: str, tell: Callable[[Remaining], None]) -> None:
-    """Return once no session is left on a pack version; `tell` is given each new count."""
-    last = -1
-    while (left := await count_remaining(client, pack)).total:
-        if left.total != last:
+async def wait_drained(
+    client: Client, journal: Journal, pack: str, tell: Callable[[Remaining], None]
+) -> None:
+    """Return once nothing is left on a pack version; `tell` is given each new count."""
+    last = (-1, -1)
+    while not (left := await count_remaining(client, journal, pack)).is_drained:
+        if (now := (left.journal.total, left.temporal.total)) != last:
             tell(left)
-            last = left.total
+            last = now
         await asyncio.sleep(_POLL_S)
     tell(left)

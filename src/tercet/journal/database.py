@@ -25,6 +25,7 @@ from tercet.journal.protocol import (
     Reminder,
     SessionFilter,
     SessionRow,
+    StatusCount,
     Stored,
     StoredCheckpoint,
 )
@@ -107,6 +108,7 @@ class Reading(Protocol):
 _LAST = "\U0010ffff"
 _AFTER_ALL = ("", 2**63 - 1)
 _BEFORE_ALL = (-(2**63), "")
+_FIRST_CHANGE = (-(2**63), "", "")
 """No key has a character after this one."""
 
 
@@ -243,10 +245,28 @@ class DatabaseJournal(LeaseActs):
         rows = await self._find("list_due", tenant, more=(now_ms, max(limit, 0)))
         return [_session(row) for row in rows]
 
-    async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+    async def resumable(
+        self, *, now_ms: int, limit: int = 100, after: SessionRow | None = None
+    ) -> list[SessionRow]:
         """Rows of sessions in progress that no process holds, those changed longest ago first."""
-        rows = await self._reader.rows("list_resumable", now_ms, max(limit, 0))
+        last = _FIRST_CHANGE if after is None else (after.updated_at, after.tenant, after.session_id)
+        rows = await self._reader.rows("list_resumable", now_ms, max(limit, 0), *last)
         return [_session(row) for row in rows]
+
+    async def unfinished(
+        self, pack: str, *, pack_hash: str = "", statuses: tuple[str, ...], limit: int = 20
+    ) -> list[StatusCount]:
+        """How many sessions of a pack version have each of these statuses, and the oldest of each."""
+        check_names(*statuses)
+        rows = await self._reader.rows("list_unfinished", pack, pack_hash, list(statuses), max(limit, 1))
+        found: dict[str, tuple[int, list[SessionRow]]] = {}
+        for total, *row in rows:
+            session = _session(row)
+            found.setdefault(session.status, (total, []))[1].append(session)
+        return [
+            StatusCount(status=status, total=total, oldest=tuple(oldest[: max(limit, 0)]))
+            for status, (total, oldest) in sorted(found.items())
+        ]
 
     async def reminders(self, *, now_ms: int, tenant: str | None = None, limit: int = 100) -> list[Reminder]:
         """Return the reminders whose time has come, the earliest first."""

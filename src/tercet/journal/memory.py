@@ -20,6 +20,7 @@ from tercet.journal.protocol import (
     Reminder,
     SessionFilter,
     SessionRow,
+    StatusCount,
     Stored,
     StoredCheckpoint,
 )
@@ -222,7 +223,9 @@ class MemoryJournal(LeaseActs):
         ]
         return [row for *_, row in sorted(found, key=lambda each: each[:2])][: max(limit, 0)]
 
-    async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+    async def resumable(
+        self, *, now_ms: int, limit: int = 100, after: SessionRow | None = None
+    ) -> list[SessionRow]:
         """Rows of sessions in progress or due that no process holds, those changed longest ago first."""
         self._check()
         found = [
@@ -230,13 +233,28 @@ class MemoryJournal(LeaseActs):
             for key, row in self._rows.items()
             if (row.status == "in_progress" or (row.due_at is not None and row.due_at <= now_ms))
             and ((state := self._stream(*key).state).owner is None or state.until <= now_ms)
+            and (after is None or _by_change(row) > _by_change(after))
         ]
-        found.sort(key=lambda row: (row.updated_at, row.tenant, row.session_id))
+        found.sort(key=_by_change)
         by_tenant: dict[str, list[SessionRow]] = {}
         for row in found:
             by_tenant.setdefault(row.tenant, []).append(row)
         wanted = {id(row) for rows in by_tenant.values() for row in rows[: max(limit, 0)]}
         return [row for row in found if id(row) in wanted]
+
+    async def unfinished(
+        self, pack: str, *, pack_hash: str = "", statuses: tuple[str, ...], limit: int = 20
+    ) -> list[StatusCount]:
+        """How many sessions of a pack version have each of these statuses, and the oldest of each."""
+        self._check(*statuses)
+        by_status: dict[str, list[SessionRow]] = {}
+        for row in sorted(self._rows.values(), key=lambda row: (row.started_at, row.tenant, row.session_id)):
+            if row.pack == pack and row.pack_hash.startswith(pack_hash) and row.status in statuses:
+                by_status.setdefault(row.status, []).append(row)
+        return [
+            StatusCount(status=status, total=len(rows), oldest=tuple(rows[: max(limit, 0)]))
+            for status, rows in sorted(by_status.items())
+        ]
 
     async def reminders(self, *, now_ms: int, tenant: str | None = None, limit: int = 100) -> list[Reminder]:
         """Return the reminders whose time has come, the earliest first."""
@@ -279,6 +297,10 @@ class MemoryJournal(LeaseActs):
             stream.state = after
             self._streams[act.tenant, act.stream] = stream
         return lease
+
+
+def _by_change(row: SessionRow) -> tuple[int, str, str]:
+    return row.updated_at, row.tenant, row.session_id
 
 
 def _added_checkpoints(stream: _Stream, unit: Append) -> dict[tuple[int, str], StoredCheckpoint]:

@@ -45,6 +45,14 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When the watchdog has to check the session: a time to live ends, or a heartbeat is due."""
 
 
+class StatusCount(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How many sessions have a status, and the oldest of them."""
+
+    status: str
+    total: int
+    oldest: tuple[SessionRow, ...]
+
+
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Which sessions a list holds; what is left out allows all."""
 
@@ -289,10 +297,21 @@ class Journal(Protocol):
         """Rows whose time has come (`due_at <= now_ms`), the earliest first. However many wait, it reads only these."""
         ...
 
-    async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+    async def resumable(
+        self, *, now_ms: int, limit: int = 100, after: SessionRow | None = None
+    ) -> list[SessionRow]:
         """Rows with the status `in_progress`, and others whose time has come (`due_at <= now_ms`), that no process holds:
         their lease was released, or ended by `now_ms`. At most `limit` of each tenant, those that were changed longest ago
-        first. However many other sessions wait, it reads none of them."""
+        first; with `after`, only those behind that row in this order. However many other sessions wait, it reads none of
+        them."""
+        ...
+
+    async def unfinished(
+        self, pack: str, *, pack_hash: str = "", statuses: tuple[str, ...], limit: int = 20
+    ) -> list[StatusCount]:
+        """How many sessions of a pack version, `name@version`, have each of these statuses, of every tenant, and the
+        oldest `limit` of each; a status that none has is left out. `pack_hash` may be the beginning of one. However many
+        sessions have other statuses, it reads none of them."""
         ...
 
     async def reminders(self, *, now_ms: int, tenant: str | None = None, limit: int = 100) -> list[Reminder]:

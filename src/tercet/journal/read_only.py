@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, NoReturn
 
 from tercet.contracts.errors import UsageError
-from tercet.journal.protocol import ClaimHolder, Lease, Reminder, SessionRow
+from tercet.journal.protocol import ClaimHolder, Lease, Reminder, SessionRow, StatusCount
 
 
 class ReadOnlyJournal:
@@ -42,9 +42,18 @@ class ReadOnlyJournal:
         del tenant, now_ms, limit
         return []
 
-    async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+    async def resumable(
+        self, *, now_ms: int, limit: int = 100, after: SessionRow | None = None
+    ) -> list[SessionRow]:
         """Return nothing: there are no sessions to carry on."""
-        del now_ms, limit
+        del now_ms, limit, after
+        return []
+
+    async def unfinished(
+        self, pack: str, *, pack_hash: str = "", statuses: tuple[str, ...], limit: int = 20
+    ) -> list[StatusCount]:
+        """Return nothing: no worker is needed here."""
+        del pack, pack_hash, statuses, limit
         return []
 
     async def reminders(self, *, now_ms: int, tenant: str | None = None, limit: int = 100) -> list[Reminder]:

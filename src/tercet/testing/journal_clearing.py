@@ -80,6 +80,33 @@ async def what_nobody_holds_comes_oldest_first(journal: Journal, tenant: str) ->
     expect("what is left", await resumable(0), ["d", "a"])
     await _put(journal, session_row(new_tenant(), "x", status="in_progress", updated_at=1))
     expect("as many of each tenant as are asked for", await resumable(0, limit=1), ["d"])
+    (first,) = [row for row in await journal.resumable(now_ms=0, limit=1) if row.tenant == tenant]
+    behind = await journal.resumable(now_ms=0, limit=1, after=first)
+    expect("what comes behind a row", [row.session_id for row in behind if row.tenant == tenant], ["a"])
+    nothing = await journal.resumable(now_ms=0, after=behind[-1])
+    expect("what comes behind the last", [row for row in nothing if row.tenant == tenant], [])
+
+
+async def what_has_not_ended_is_counted_by_pack(journal: Journal, tenant: str) -> None:
+    """Sessions of a pack version are counted by status, of all tenants; other versions, builds and statuses are not."""
+    pack, other = f"{tenant}@1.0.0", new_tenant()
+    for owner, name, status, started_at, version, built in (
+        (tenant, "a", "awaiting_gate", 30, "1.0.0", "sha256:12"), (other, "b", "awaiting_gate", 10, "1.0.0", "sha256:13"),
+        (tenant, "c", "awaiting_gate", 20, "1.0.0", "sha256:12"), (other, "d", "in_progress", 5, "1.0.0", "sha256:12"),
+        (tenant, "e", "completed", 6, "1.0.0", "sha256:12"), (tenant, "f", "in_progress", 7, "1.0.01", "sha256:12"),
+    ):  # fmt: skip
+        named = {"pack": f"{tenant}@{version}", "pack_hash": built}
+        await _put(journal, session_row(owner, name, status=status, started_at=started_at, **named))
+
+    async def found(pack_hash: str = "", limit: int = 20) -> list[tuple[str, int, list[str]]]:
+        wanted = ("awaiting_gate", "in_progress", "paused")
+        counts = await journal.unfinished(pack, pack_hash=pack_hash, statuses=wanted, limit=limit)
+        return [(each.status, each.total, [row.session_id for row in each.oldest]) for each in counts]
+
+    expect("by status", await found(), [("awaiting_gate", 3, ["b", "c", "a"]), ("in_progress", 1, ["d"])])
+    expect("the oldest", await found(limit=1), [("awaiting_gate", 3, ["b"]), ("in_progress", 1, ["d"])])
+    expect("one build", await found("sha256:13"), [("awaiting_gate", 1, ["b"])])
+    expect("no status", await journal.unfinished(pack, statuses=()), [])
 
 
 async def what_has_ended_comes_oldest_first(journal: Journal, tenant: str) -> None:
@@ -225,6 +252,7 @@ CASES = (
         what_is_due_comes_earliest_first,
         reminders_come_earliest_first,
         what_nobody_holds_comes_oldest_first,
+        what_has_not_ended_is_counted_by_pack,
         what_has_ended_comes_oldest_first,
         the_holder_of_a_lease_is_shown,
         a_forgotten_stream_is_gone,

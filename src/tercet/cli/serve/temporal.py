@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from tercet.cli import ExitCode
+from tercet.cli.journals import DEFAULT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, argument, flag, option
 from tercet.cli.screen import Screen, print_json
 from tercet.contracts.errors import UsageError, extra_missing
 
 DRAIN_EXAMPLES = """\
-tercet cluster drain refunds@1.0.0 --temporal temporal.example:7233
-tercet cluster drain refunds@1.0.0 --temporal temporal.example:7233 --wait
+tercet cluster drain refunds@1.0.0 --journal postgresql://db/tercet --temporal temporal.example:7233
+tercet cluster drain refunds@1.0.0 --journal postgresql://db/tercet --temporal temporal.example:7233 --wait
 """
 
 TemporalAddress: TypeAlias = Annotated[
@@ -105,16 +106,19 @@ def drain(
     temporal_tls_key: TemporalKey = None,
     temporal_tls_ca: TemporalCa = None,
     temporal_tls_server_name: TemporalServerName = "",
-    wait: Annotated[bool, flag("Wait until no session is left.", "--wait")] = False,
+    wait: Annotated[bool, flag("Wait until nothing is left.", "--wait")] = False,
+    journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Count the sessions that are left on a pack version.
+    """Count what is left on a pack version: unfinished sessions in the journal, and open workflows in Temporal.
 
-    Workers of a pack version may stop for good once no session is left on it: new runs use the newer version that
-    `tercet serve` was started with. Without --wait the command exits with 4 while sessions are left.
+    Workers of a pack version may stop for good once nothing is left on it in either place: new runs use the newer
+    version that `tercet serve` was started with. A session may be without a workflow, such as one that has waited at a
+    gate since before Temporal was used. Without --wait the command exits with 4 while anything is left.
     """
     settings = temporal_settings(
         temporal,
+        journal=journal,
         namespace=temporal_namespace,
         tls_cert=temporal_tls_cert,
         tls_key=temporal_tls_key,
@@ -125,21 +129,29 @@ def drain(
 
     def tell(left: Any) -> None:
         if as_json:
-            print_json(asdict(left), is_line=True)
+            print_json({**asdict(left), "is_drained": left.is_drained}, is_line=True)
             return
-        counts = ", ".join(f"{count} {status}" for status, count in left.by_status.items())
-        sessions = "1 session" if left.total == 1 else f"{left.total} sessions"
-        Screen().say(f"{sessions} left on {left.pack}" + (f": {counts}" if counts else ""))
-        for name in () if wait else left.sessions:
-            Screen().say(f"  {name}")
+        screen = Screen()
+        screen.say(f"{left.pack}: {_counted(left.journal, 'unfinished session')} in the journal")
+        screen.say(f"{left.pack}: {_counted(left.temporal, 'open workflow')} in Temporal")
+        for name in () if wait else dict.fromkeys((*left.journal.sessions, *left.temporal.sessions)):
+            screen.say(f"  {name}")
+        if left.is_drained:
+            screen.say("Nothing is left: the workers of this version can stop.")
 
-    async def main() -> int:
+    async def main() -> bool:
         client = await cluster.connect(settings)
-        if wait:
-            await cluster.wait_drained(client, pack, tell)
-            return 0
-        left = await cluster.count_remaining(client, pack)
-        tell(left)
-        return left.total
+        async with journal_at(journal) as opened:
+            if wait:
+                await cluster.wait_drained(client, opened, pack, tell)
+                return True
+            left = await cluster.count_remaining(client, opened, pack)
+            tell(left)
+            return left.is_drained
 
-    return ExitCode.WAITING if asyncio.run(main()) else ExitCode.ACCEPTED
+    return ExitCode.ACCEPTED if asyncio.run(main()) else ExitCode.WAITING
+
+
+def _counted(left: Any, what: str) -> str:
+    counts = ", ".join(f"{count} {status}" for status, count in left.by_status.items())
+    return f"{left.total} {what if left.total == 1 else what + 's'}" + (f" ({counts})" if counts else "")

@@ -347,13 +347,38 @@ WITH ready AS (
     SELECT r.*, row_number() OVER (PARTITION BY r.tenant ORDER BY r.updated_at, r.session_id) AS place
       FROM ready AS r
       JOIN tercet.streams AS s ON s.tenant = r.tenant AND s.stream = r.session_id
-     WHERE s.owner IS NULL OR s.until <= $1
+     WHERE (s.owner IS NULL OR s.until <= $1)
+       AND (r.updated_at, r.tenant, r.session_id) > ($3::bigint, $4::text, $5::text)
 )
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
        due_at
   FROM unheld
  WHERE place <= $2
  ORDER BY updated_at, tenant, session_id
+
+-- name: list_unfinished
+WITH RECURSIVE owners (tenant) AS (
+    SELECT min(tenant) FROM tercet.sessions
+    UNION ALL
+    SELECT (SELECT min(s.tenant) FROM tercet.sessions AS s WHERE s.tenant > o.tenant)
+      FROM owners AS o
+     WHERE o.tenant IS NOT NULL
+), found AS (
+    SELECT count(*) OVER (PARTITION BY s.status) AS total,
+           row_number() OVER (PARTITION BY s.status ORDER BY s.started_at, s.tenant, s.session_id) AS place, s.*
+      FROM owners AS o
+     CROSS JOIN LATERAL (
+            SELECT *
+              FROM tercet.sessions
+             WHERE tenant = o.tenant AND status = ANY($3::text[]) AND pack = $1 AND starts_with(pack_hash, $2::text)
+            OFFSET 0 -- looked up for each tenant, by the index of statuses
+        ) AS s
+)
+SELECT total, session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step,
+       details, due_at
+  FROM found
+ WHERE place <= $4
+ ORDER BY started_at, tenant, session_id
 
 -- name: list_reminders
 SELECT tenant, name, due_at FROM tercet.reminders WHERE due_at <= $1 ORDER BY due_at, tenant, name LIMIT $2

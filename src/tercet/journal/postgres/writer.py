@@ -144,6 +144,7 @@ class Writer:
 ACROSS_TENANTS = frozenset(
     {
         "list_resumable",
+        "list_unfinished",
         "list_reminders",
         "check_streams",
         "check_sessions",

@@ -233,13 +233,34 @@ WITH ready AS (
     SELECT r.*, row_number() OVER (PARTITION BY r.tenant ORDER BY r.updated_at, r.session_id) AS place
       FROM ready AS r
       JOIN streams AS s ON s.tenant = r.tenant AND s.stream = r.session_id
-     WHERE s.owner IS NULL OR s.until <= ?1
+     WHERE (s.owner IS NULL OR s.until <= ?1)
+       AND (r.updated_at, r.tenant, r.session_id) > (?3, ?4, ?5)
 )
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
        due_at
   FROM unheld
  WHERE place <= ?2
  ORDER BY updated_at, tenant, session_id
+
+-- name: list_unfinished
+WITH RECURSIVE owners (tenant) AS (
+    SELECT min(tenant) FROM sessions
+    UNION ALL
+    SELECT (SELECT min(s.tenant) FROM sessions AS s WHERE s.tenant > o.tenant)
+      FROM owners AS o
+     WHERE o.tenant IS NOT NULL
+), found AS (
+    SELECT count(*) OVER (PARTITION BY s.status) AS total,
+           row_number() OVER (PARTITION BY s.status ORDER BY s.started_at, s.tenant, s.session_id) AS place, s.*
+      FROM owners AS o
+      JOIN sessions AS s ON s.tenant = o.tenant
+     WHERE s.status IN (SELECT value FROM json_each(?3)) AND s.pack = ?1 AND substr(s.pack_hash, 1, length(?2)) = ?2
+)
+SELECT total, session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step,
+       details, due_at
+  FROM found
+ WHERE place <= ?4
+ ORDER BY started_at, tenant, session_id
 
 -- name: list_reminders
 SELECT tenant, name, due_at FROM reminders WHERE due_at <= ?1 ORDER BY due_at, tenant, name LIMIT ?2
