@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from tercet import Pack, Plan, Request, ToolContext
 from tercet.testing.crash_points import CrashPlan
@@ -24,6 +24,29 @@ HANG = "TERCET_HANG"
 Declaration: TypeAlias = Literal["read_only", "idempotent", "reconcile", "nothing", "fenced"]
 DECLARATIONS: tuple[Declaration, ...] = get_args(Declaration)[:4]
 """The four ways to recover. `fenced` declares nothing, and checks the fencing token: for the tests with zombies."""
+
+
+IN_A_LANE = "lane."
+"""How the intents of lanes begin."""
+
+
+class Row(Protocol):
+    """A session in a list."""
+
+    @property
+    def intent(self) -> str:
+        """What it was asked."""
+        ...
+
+
+R = TypeVar("R", bound=Row)
+
+
+def run_of(rows: Sequence[R]) -> R | None:
+    """The session of a trial among those of its tenant, which may be its lanes; None before it has begun."""
+    runs = [row for row in rows if not row.intent.startswith(IN_A_LANE)]
+    assert len(runs) <= 1
+    return runs[0] if runs else None
 
 
 @cache

@@ -22,7 +22,7 @@ from tercet.runtime import Runtime, RuntimeOptions
 from tercet.testing.crash_points import doom, plant
 
 from . import effects
-from .acting import crash_plan
+from .acting import crash_plan, run_of
 from .clocks import worker_clock
 from .scenes import scene, truth_of
 from .worker import Say
@@ -44,7 +44,8 @@ async def answer(journal: str, tenant: str, name: str, lease_ms: int, say: Say) 
             options=RuntimeOptions(clock=worker_clock(), lease_ms=lease_ms),
         ) as runtime:
             say("ready")
-            (row,) = await runtime.sessions()
+            row = run_of(await runtime.sessions())
+            assert row is not None
             for gate in (await runtime.state(row.session_id)).gates.values():
                 try:
                     await _reply(runtime, name, gate)

@@ -1,8 +1,8 @@
 """The crash campaign: `make crash`.
 
 Worker processes on SQLite and on PostgreSQL are killed by SIGKILL at every named point and at random instants, over the
-refund pack and a plan of twelve steps in parallel branches, for every way in which a tool may recover, also where a
-call outlives its time after its effect. Each session is then resumed until it is over. Then: no run is lost, no effect
+refund pack, a plan of twelve steps in parallel branches, and a run with lanes that run and wait, for every way in which a
+tool may recover, also where a call outlives its time after its effect. Each session is then resumed until it is over. Then: no run is lost, no effect
 of a tool that is idempotent or can reconcile happened twice, no call of a tool that declares nothing was repeated
 blindly, none happened before its approval was in the journal, and each record equals the one of a run that nobody
 killed.

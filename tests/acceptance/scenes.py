@@ -1,4 +1,5 @@
-"""What the campaigns run: the refund pack, and a plan of twelve steps in parallel branches, for every declaration.
+"""What the campaigns run: the refund pack, a plan of twelve steps in parallel branches, and a run with lanes, for every
+declaration.
 
 A scene is named `pack:declaration`, `twelve:reconcile` for example. All tools of a scene recover in the way that it
 names.
@@ -15,7 +16,7 @@ from typing import Any
 from tercet import Absent, DecisionSpec, Happened, NotDone, Pack, Plan, Request, Tool, ToolContext, tool
 from tercet.contracts.plan_formats import load_plan
 
-from . import effects, sagas
+from . import effects, lanes, sagas
 from .acting import TIMEOUT_MS, Scene, act
 from .effects import Effect
 from .letters import letter
@@ -32,6 +33,8 @@ def scene(name: str) -> Scene:
         return sagas.saga(pack, declaration)
     if pack == "letter":
         return letter()
+    if pack == "lanes":
+        return lanes.lanes(declaration)
     return {"twelve": _twelve, "refunds": _refunds}[pack](declaration)
 
 
@@ -216,4 +219,6 @@ def truth_of(name: str, step: str) -> dict[str, Any]:
     """What an operator says that a step of a scene brought."""
     if name.partition(":")[0] in sagas.ENDINGS:
         return sagas.value_of(step)
+    if name.startswith("lanes:"):
+        return lanes.value_of(step)
     return refund_of(*PAID) if step in ("s1", "s2", "s3") else value_of(step, _after(step))

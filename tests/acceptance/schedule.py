@@ -19,8 +19,11 @@ SCENES = (
     "refunds:idempotent",
     "refunds:reconcile",
     "refunds:nothing",
+    "lanes:idempotent",
+    "lanes:reconcile",
+    "lanes:nothing",
 )
-HANGS = {"twelve": "s06", "refunds": "s3"}
+HANGS = {"twelve": "s06", "refunds": "s3", "lanes": "s9"}
 """In each pack the step that is made to outlive its time."""
 HAUNTED = ("twelve:idempotent", "twelve:fenced", "twelve:reconcile", "twelve:nothing", "refunds:nothing")
 SAGAS = (

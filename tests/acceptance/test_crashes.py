@@ -80,6 +80,26 @@ def test_a_payment_that_outlives_its_time_happens_once(tmp_path: Path, scene: st
     asyncio.run(compare(journal, tmp_path, scene, RANDOM, hang=HANGS["refunds"]))
 
 
+AROUND_LANES = (
+    "after_append:2", "inside_checkpoint:1", "before_call:1", "before_effect:1", "after_effect:1", "after_answer:1",
+    "inside_commit:2", "before_append:2",
+)  # fmt: skip
+"""While lanes run, while one of them waits for its approval, and in the call that comes after them."""
+
+
+@pytest.mark.parametrize(
+    ("journal", "scene"),
+    [("sqlite", "lanes:nothing"), ("postgresql", "lanes:reconcile")],
+    indirect=["journal"],
+)
+def test_a_run_killed_around_its_lanes_leaves_what_a_calm_one_leaves(
+    journal: str, tmp_path: Path, scene: str
+) -> None:
+    """Eight workers die around three lanes and what is done with their prices; no lane is started twice or left."""
+    kills = asyncio.run(compare(journal, tmp_path, scene, *AROUND_LANES))
+    assert kills == len(AROUND_LANES)
+
+
 IN_THE_LOOP = ("after_append:2", "before_append:2", "after_append:2", "inside_commit:2") * 4
 """Each worker takes the run over with its first append; the second one holds what a phase came to."""
 

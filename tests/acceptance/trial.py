@@ -34,7 +34,7 @@ from tercet.replay.replay import replay
 from tercet.testing import crash_points
 
 from . import approver, clocks, effects, worker
-from .acting import HANG
+from .acting import HANG, run_of
 from .nursery import Worker
 from .sagas import ENDINGS
 
@@ -180,10 +180,10 @@ def _note_error(found: Found, code: int, told: Mapping[str, Any], wanted: str) -
 async def _is_ending(trial: Trial) -> bool:
     """Whether the next worker will find that the run has failed, and that only its effects are left to settle."""
     async with open_journal(trial.journal) as journal:
-        rows = await journal.sessions(trial.name)
-        if not rows:
+        row = run_of(await journal.sessions(trial.name))
+        if row is None:
             return False
-        state = await load_state(journal, trial.name, rows[0].session_id)
+        state = await load_state(journal, trial.name, row.session_id)
         now = int(time.time() * 1000)
         letters = await inbox.read_unread(journal, trial.name, state)
         for _, after in inbox.apply_messages(state, letters, now, outside=True):
@@ -194,8 +194,8 @@ async def _is_ending(trial: Trial) -> bool:
 async def state_of(trial: Trial) -> State | None:
     """How the session of a trial stands; None before it has begun."""
     async with open_journal(trial.journal) as journal:
-        rows = await journal.sessions(trial.name)
-        return await load_state(journal, trial.name, rows[0].session_id) if rows else None
+        row = run_of(await journal.sessions(trial.name))
+        return await load_state(journal, trial.name, row.session_id) if row else None
 
 
 # --- workers ---
@@ -295,7 +295,9 @@ async def look(trial: Trial, found: Found) -> None:
     if found.is_lost:
         return
     async with open_journal(trial.journal) as journal:
-        (row,) = await journal.sessions(trial.name)
+        rows = await journal.sessions(trial.name)
+        row = run_of(rows)
+        assert row is not None
         events = [codec.decode(stored.data) for stored in await journal.read(trial.name, row.session_id)]
         assert sum(isinstance(event, e.SessionEnded) for event in events) == 1
         state = await load_state(journal, trial.name, row.session_id)
@@ -307,6 +309,7 @@ async def look(trial: Trial, found: Found) -> None:
         "status": state.status,
         "record": normalise(record),
         "rollback": taken_back.model_dump(mode="json") if taken_back else None,
+        "lanes": [each.status for each in rows if each is not row],
     }
     if trial.declaration in ("nothing", "fenced"):
         found.blind_repeats = count_blind_repeats(events)
@@ -333,7 +336,7 @@ def count_blind_repeats(events: Sequence[e.Event]) -> int:
     return blind
 
 
-RECOVERING = ("adp_orders.", "adp_policy.", "book.reserve", "book.ship")
+RECOVERING = ("adp_orders.", "adp_policy.", "book.reserve", "book.ship", "lane.")
 """The tools that recover by themselves in every scene."""
 
 
@@ -378,7 +381,10 @@ def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     call, result = (
         {key: value for key, value in entry[part].items() if key not in hidden} for part in ("call", "result")
     )
-    return {"call": call, "result": {**result, "value": _digested(result.get("value"))}}
+    value: Any = result.get("value")
+    if call["tool"].startswith("lane."):
+        value = {name: each for name, each in value.items() if name not in ("session_id", "used")}
+    return {"call": call, "result": {**result, "value": _digested(value)}}
 
 
 def _digested(value: Any) -> Any:

@@ -29,8 +29,7 @@ class Witness:
         """The warrant for a call; empty if the journal has none."""
         if self.journal is None:
             return ""
-        (row,) = await self.journal.sessions(ctx.tenant)
-        stored = await self.journal.read(ctx.tenant, row.session_id)
+        stored = await self.journal.read(ctx.tenant, ctx.session_id)
         return warrant([codec.decode(each.data) for each in stored], ctx.step_id, ctx.idempotency_key, params)
 
 

@@ -14,7 +14,7 @@ from tercet import Actor, TercetError
 from tercet.runtime import Runtime, RuntimeOptions
 from tercet.testing.crash_points import plant
 
-from .acting import Scene, crash_plan
+from .acting import Scene, crash_plan, run_of
 from .clocks import worker_clock
 from .scenes import scene
 from .witness import witness
@@ -41,9 +41,9 @@ async def work(journal: str, tenant: str, chosen: Scene, lease_ms: int, say: Say
     ) as runtime:
         say("ready")
         witness().journal = runtime.journal
-        found = await runtime.sessions()
+        found = run_of(await runtime.sessions())
         result = (
-            await runtime.resume(found[0].session_id)
+            await runtime.resume(found.session_id)
             if found
             else await runtime.run(chosen.request, plan=chosen.plan, actor=Actor(id="agt_campaign"))
         )

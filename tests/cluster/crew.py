@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from temporalio.client import Client
 
@@ -58,7 +58,15 @@ async def until(
             await asyncio.sleep(0.05)
 
 
-async def wake(dispatcher: Dispatcher, journal: Journal, tenant: str, session: str) -> None:
+class Waking(Protocol):
+    """Lets something carry a session on."""
+
+    async def wake(self, row: SessionRow) -> bool:
+        """Return whether the wake-up was taken."""
+        ...
+
+
+async def wake(dispatcher: Waking, journal: Journal, tenant: str, session: str) -> None:
     """Wake a session, as the service does."""
     row = await journal.session(tenant, session)
     assert row is not None

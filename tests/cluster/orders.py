@@ -22,6 +22,8 @@ CALL_MS = 3_000
 SOON_MS = 6_000
 """How long the gate of a trial offer is open."""
 SELL = Request(intent="order.sell", input={"item": "desk", "supplier": "birch"})
+DEAR = "oak"
+"""The supplier whose price is only looked up after an approval."""
 LEAD = Actor(id="lea", roles=("finance_lead",))
 AGENT = Actor(id="agent")
 TEXT = {"type": "string"}
@@ -113,6 +115,15 @@ def make_pack(version: str = "1.0.0", *, gate_ttl_ms: int = 86_400_000) -> Pack:
             ),
             "decisions": ({"id": "order.sell", "risk_tier": "medium"}, {"id": "order.price", "risk_tier": "low"}),
             "lanes": ({**lane, "budget": {"tool_calls": 2}},),
+            "policies": (
+                {
+                    "name": "DEAR_SUPPLIER",
+                    "scope": "step",
+                    "expression": f"step.tool != 'order.look' || step.params.supplier != '{DEAR}'",
+                    "effect": "gate",
+                    "gate": "GATE_MONEY",
+                },
+            ),
             "templates": ({"intent": "order.price", "steps": (looked,)},),
         }
     )  # fmt: skip

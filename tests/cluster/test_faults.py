@@ -3,105 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from acceptance import effects
-from cluster.crew import PATIENCE_S, client_of, dispatcher_of, until, wake, working
-from cluster.orders import AGENT, HOLD, LEAD, PLAN, SELL, make_pack
+from cluster.crew import PATIENCE_S, working
+from cluster.front import Front, open_front
+from cluster.orders import AGENT, LEAD, PLAN, SELL, make_pack
 from cluster.process import worker_process
 from plugins.temporal import TemporalServer, running_temporal
 from tercet.cluster.connection import queue_of
-from tercet.cluster.dispatch import Dispatcher
 from tercet.cluster.drain import count_remaining, wait_drained
 from tercet.cluster.workflow import SessionWorkflow
-from tercet.core.state import TERMINAL
-from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Journal, SessionRow
-from tercet.packs.pack import Pack
-from tercet.runtime import Runtime, RuntimeOptions
+from tercet.runtime import Runtime
 
 pytestmark = pytest.mark.slow
-
-
-@dataclass(frozen=True, kw_only=True)
-class Front:
-    """A process that starts and answers sessions of one tenant, and runs none."""
-
-    client: Client
-    journal: Journal
-    dispatcher: Dispatcher
-    runtime: Runtime
-    tenant: str
-    effects: Path
-
-    async def start(self, count: int = 1) -> list[str]:
-        """Start sessions, and wake them."""
-        found = [(await self.runtime.run(SELL, plan=PLAN, actor=AGENT)).session_id for _ in range(count)]
-        for session in found:
-            await self.wake(session)
-        return found
-
-    async def wake(self, session: str) -> None:
-        """Wake a session, as the service does."""
-        await wake(self.dispatcher, self.journal, self.tenant, session)
-
-    async def at_gate(self, session: str) -> str:
-        """Return the gate of a session once it waits there."""
-        await self.until(session, "awaiting_gate")
-        return next(iter((await self.runtime.state(session)).gates))
-
-    async def until(self, session: str, *statuses: str) -> SessionRow:
-        """Return the row of a session once it has one of these statuses; without any, once it is over."""
-        return await until(
-            self.journal, self.tenant, session, lambda row: row.status in (statuses or TERMINAL)
-        )
-
-    async def approve(self, session: str, *, is_woken: bool = True) -> None:
-        """Approve the charge of a session; the wake-up may be lost."""
-        await self.runtime.approve(await self.at_gate(session), actor=LEAD)
-        if is_woken:
-            await self.wake(session)
-
-    def happened(self, session: str) -> Counter[str]:
-        """Return how often each step of a session had its effect."""
-        return Counter(each.step for each in effects.read(self.effects) if each.warrant == session)
-
-
-@asynccontextmanager
-async def open_front(server: TemporalServer, url: str, pack: Pack, folder: Path) -> AsyncGenerator[Front]:
-    """Open a front with a tenant of its own."""
-    tenant = f"t{os.urandom(4).hex()}"
-    client = await client_of(server)
-    async with (
-        open_journal(url) as journal,
-        Runtime(
-            pack, journal, tenant=tenant, watchdog_ms=None, options=RuntimeOptions(is_front=True)
-        ) as runtime,
-    ):
-        yield Front(
-            client=client, journal=journal, dispatcher=dispatcher_of(client), runtime=runtime, tenant=tenant,
-            effects=folder / "effects.db",
-        )  # fmt: skip
-
-
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a database for what happens."""
-    monkeypatch.setenv(effects.VARIABLE, str(tmp_path / "effects.db"))
-    monkeypatch.setenv(HOLD, str(tmp_path))
-    effects.create(tmp_path / "effects.db")
-    return tmp_path
 
 
 SOLD = Counter(s1=1, s2=1)

@@ -32,8 +32,10 @@ TRIALS = {
     "refunds:nothing": {"kills": ("after_append:2", "after_effect:1")},
     "denied:reconcile": {"kills": ("before_append:2",), "undo_kills": ("after_effect:1", "before_append:2")},
     "expired:idempotent": {"undo_kills": ("after_effect:1",), "spoken_kills": ("after_post:1",)},
+    "lanes:nothing": {"kills": ("after_append:2", "before_effect:1", "after_answer:1", "inside_commit:2")},
 }
-"""A payment with its approval; and effects that are taken back after a denial, and after a gate that expired."""
+"""A payment with its approval; effects that are taken back after a denial, and after a gate that expired; and an order after
+lanes, one of which waits for an approval."""
 
 
 @pytest.mark.parametrize("scene", TRIALS)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from acceptance import worker
-from acceptance.acting import Scene, crash_plan
+from acceptance.acting import Scene, crash_plan, run_of
 from acceptance.clocks import worker_clock
 from acceptance.scenes import scene
 from acceptance.trial import Engine
@@ -73,11 +73,13 @@ async def work(url: str, tenant: str, chosen: Scene, lease_ms: int, say: worker.
 
 async def _find(journal: Journal, tenant: str, chosen: Scene, options: RuntimeOptions) -> SessionRow:
     """Return the row of the tenant's session, which is started if there is none."""
-    if not await journal.sessions(tenant):
+    if run_of(await journal.sessions(tenant)) is None:
         front = RuntimeOptions(clock=options.clock, crash=options.crash, is_front=True)
         async with Runtime(chosen.pack, journal, tenant=tenant, watchdog_ms=None, options=front) as runtime:
             await runtime.run(chosen.request, plan=chosen.plan, actor=Actor(id="agt_campaign"))
-    return (await journal.sessions(tenant))[0]
+    row = run_of(await journal.sessions(tenant))
+    assert row is not None
+    return row
 
 
 async def _settled(journal: Journal, row: SessionRow) -> str:

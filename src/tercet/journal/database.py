@@ -261,7 +261,7 @@ class DatabaseJournal(LeaseActs):
         rows = await self._reader.rows("list_unfinished", pack, pack_hash, list(statuses), max(limit, 1))
         found: dict[str, tuple[int, list[SessionRow]]] = {}
         for total, *row in rows:
-            session = _session(row)
+            session = _session(tuple(row))
             found.setdefault(session.status, (total, []))[1].append(session)
         return [
             StatusCount(status=status, total=total, oldest=tuple(oldest[: max(limit, 0)]))
