@@ -26,9 +26,12 @@ _LOOKALIKES = str.maketrans("OoОоΟοlIІіΙ|ЗзЅ", "000000111111335")
 _DISGUISED = re.compile(r"(?<![\w|])(?=[^\W_]*\d)(?=\d*[OoОоΟοIІΙ|ЗзЅ])[\dOoОоΟοlIІіΙ|ЗзЅ]+(?![\w|])")
 _DISGUISED_AMOUNT = re.compile(r"(?<![\w|])[OoОоΟοlIІΙ|ЗзЅ]{2,12}(?=\s?[€$£¥₽%])")
 _KANJI_NUMBER = re.compile(
-    r"(?:[〇一二三四五六七八九十百千万億]|(?<![\d,.])\d{1,4}(?=[十百千万億])|(?<=[千万億])\d{1,4}(?![\d,.])){2,}"
+    r"(?:[〇一二三四五六七八九十百千万億]|(?<![\d,.])\d{1,3}(?:,\d{3})+(?=[百千万億])"
+    r"|(?<=[千万億])\d{1,3}(?:,\d{3})+(?!\d|[.,]\d)"
+    r"|(?<![\d,.])\d{1,4}(?=[十百千万億])|(?<=[千万億])\d{1,4}(?!\d|[.,]\d)){2,}"
     "|[一二三四五六七八九十](?=[円名個回泊日月年週時間分か])"
 )
+_SCALED = re.compile(r"\d[ \xa0-]$")
 _PER = frozenset({"per", "pour", "por"})
 _WORD = re.compile(r"[^\W\d_]+")
 _LONG_ORDINAL = re.compile(r"s?te[nrsm]?$")
@@ -115,7 +118,7 @@ def _kanji_numbers(text: str) -> Iterator[tuple[int, int, str]]:
     """The numbers that are written in kanji, as digits."""
     for match in _KANJI_NUMBER.finditer(text):
         total, section, digit = 0, 0, 0
-        for char in match[0]:
+        for char in match[0].replace(",", ""):
             number = int(unicodedata.numeric(char))
             if number < 10:  # 一二 is 12, as 12 is
                 digit = digit * 10 + number
@@ -150,6 +153,8 @@ def _spelled_numbers(text: str, lexicon: Lexicon, decimal_mark: str) -> Iterator
         word, start, end = words[at]
         if at and word in lexicon.scales | lexicon.numbers and words[at - 1][0] in _PER:
             pass  # per cent
+        elif word in lexicon.scales and _SCALED.search(text, max(start - 2, 0), start):
+            pass  # 92 thousand
         elif word in times:
             yield start, end, f"{times[word]}{WEAK} {lexicon.times_word}"
         elif word in amounts and not _touches(text, start, end):

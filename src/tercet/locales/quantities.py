@@ -11,28 +11,34 @@ from typing import NamedTuple
 from tercet.contracts.documents import KnownValue, TokenKind
 from tercet.locales.lexicon import word_set
 from tercet.locales.plain_text import ARTICLE, ORDINAL, WEAK, read_plain
+from tercet.locales.scales import (
+    SIGNS,
+    comparison_start,
+    decimals_alone,
+    has_leading_mark,
+    is_in_brackets,
+    scale_behind,
+    sign_start,
+)
 from tercet.locales.scan import MAX_TOKENS, Scan
 from tercet.locales.vocabulary import DEGREES, UnitForm
 from tercet.quality.values import NUMERIC, UNREAD
 from tercet.quality.words import UNSPACED, alphanumeric, fold, same_word, word_ranges, words_of
 
 _DIGITS = r"\d+(?:[.,']\d+)*"
-_SCALES = {"k": 3, "tsd": 3, "тыс": 3, "mio": 6, "mn": 6, "m": 6, "млн": 6, "million": 6, "millions": 6, "millionen": 6,
-           "millones": 6, "миллиона": 6, "миллионов": 6, "mrd": 9, "bn": 9, "billion": 9, "млрд": 9}  # fmt: skip
-_SCALE = re.compile(r"[ \xa0]?([^\W\d_]+)\b\.?")
 _ORDINAL = re.compile(r"-?(?:st|nd|rd|th|er|re|e|eme|ere|º|ª|o|a|и|я|е|го|ыи|ои|ая|ое|м)(?!\w)")
 _NOUN = re.compile(r"\.[ \xa0]([A-ZÄÖÜ]\w+)")
 _PERCENT = re.compile(r"[ \xa0]?%|[ \xa0-](?:per[ \xa0]cent|pour[ \xa0]cent|por[ \xa0]cient?o?)\b")
 _NEXT_WORD = re.compile(r"[ \xa0-]?([^\W\d_]+)")
+_PERCENT_AGAIN = re.compile(r"[ \xa0]?[%‰]+")
 _POINTS = re.compile(r"[ \xa0-](?:point|punkt|punto|пункт)")
 _POINTS_ALONE = re.compile(
     r"[ \xa0](?:pp|p\.\s?p\.|п\.\s?п\.|пп|pts?\b|bps?\b|basis[ -]points?)(?!\w)|[ \xa0]?[‰‱]"
 )
 _NOUN_BEHIND = re.compile(r"[ \xa0-]([^\W\d_]{2,40})|([\u30a0-\u30ff]{2,20})")
-_SIGNS = "$€£¥¢₠-⃀"
-_MONEY_BEFORE = re.compile(rf"([^\W\d_]{{0,3}}[{_SIGNS}]|[^\W\d_]{{1,20}}\.?)[ \xa0]?-?$")
+_MONEY_BEFORE = re.compile(rf"([^\W\d_]{{0,3}}[{SIGNS}]|[^\W\d_]{{1,20}}\.?)[ \xa0]?-?$")
 _MONEY_TAIL = re.compile(r"(?:[.,]-{1,2})?[ \xa0-]?")
-_MONEY_BEHIND = re.compile(rf"[{_SIGNS}][^\W\d_]{{0,3}}|[^\W\d_]{{1,3}}\$|[^\W\d_]+(?:[ \xa0-][^\W\d_]+)?")
+_MONEY_BEHIND = re.compile(rf"[{SIGNS}][^\W\d_]{{0,3}}|[^\W\d_]{{1,3}}\$|[^\W\d_]+(?:[ \xa0-][^\W\d_]+)?")
 _AMOUNT_NEXT = re.compile(r"[ \xa0-]?\d")
 _UNKNOWN_CURRENCY = "XXX"
 _CENTS = re.compile(
@@ -102,7 +108,7 @@ def read_numbers(scan: Scan, known: Sequence[KnownValue]) -> None:
                 _read_number(scan, start, taken, labels)
             continue
         at = end
-        run = _identifier_around(scan, start, end)
+        run = None if has_leading_mark(scan.flat, start) else _identifier_around(scan, start, end)
         if run is not None:
             scan.add(*run, "identifier", alphanumeric(scan.flat[run[0] : run[1]]))
             at = max(run[1], end)
@@ -123,7 +129,7 @@ def _identifier_around(scan: Scan, start: int, end: int) -> tuple[int, int] | No
         is_abbreviation = before[-1] == "." and len(before) <= 5  # No.12
         is_currency = before in scan.vocabulary.currency_forms and not after  # EUR74.00
         return None if is_abbreviation or is_currency else (low, high)
-    if not any(char.isdigit() for char in before + after):
+    if not any(char.isdecimal() for char in before + after):  # 64m²
         is_code = len(number) > 1 and number.startswith("0") and number.isdigit()
         return (low, high) if is_code else None
     is_range = _RANGE.fullmatch(after) or (not after.strip("-/") and re.fullmatch(r"\d{1,4}[-/]", before))
@@ -156,38 +162,52 @@ def _read_whole_forms(scan: Scan) -> None:
 
 def _read_number(scan: Scan, start: int, end: int, labels: _Labels) -> None:
     flat = scan.flat
-    value = scan.vocabulary.parse_number(flat[start:end])
+    if has_leading_mark(flat, start):
+        start -= 1
+        value = decimals_alone(scan.vocabulary, flat[start:end])
+    else:
+        value = scan.vocabulary.parse_number(flat[start:end])
     mark = flat[end] if flat[end : end + 1] in (WEAK, ARTICLE, ORDINAL) else ""
     end += len(mark)
     if ordinal := _ORDINAL.match(flat, end):
         end = ordinal.end()
     elif _is_dotted_ordinal(scan, start, end):
         end += 1
-    elif (scale := _SCALE.match(flat, end)) and (power := _SCALES.get(scale[1])):
-        is_unit = len(scale[1]) == 1 and scale[0] != scale[1]  # 5 m, but 5m people
-        if not is_unit:
-            value, end = value and value.scaleb(power), scale.end()
+    else:
+        power, end = scale_behind(scan, start, end)
+        value = value and value.scaleb(power)
     # What the locale does not read as a number equals no value.
     shown = f"{value.normalize():f}" if value is not None else UNREAD
+    if is_in_brackets(flat, start, end) and (money := _currency(scan, start - 1, end)):
+        scan.add(money.start, end + 1, "amount", shown if value is None else f"-{shown}", money.unit)
+        return
     is_ordinal = ordinal is not None or mark == ORDINAL
     readers = (_percent, _currency, partial(_unit, labels=labels.all)) if not is_ordinal else ()
     for found in (reader(scan, start, end) for reader in readers):
         if found is not None:
-            cents = (
-                _CENTS.match(flat, found.end)
-                if _is_money(found) and value is not None and value % 1 == 0
-                else None
-            )
+            is_whole = _is_money(found) and value is not None and value % 1 == 0
+            cents = _CENTS.match(flat, found.end) if is_whole else None
             shown = f"{shown}.{int(cents[1]):02}".rstrip("0").rstrip(".") if cents else shown
-            first = min(found.start, start)
-            sign = _sign(flat, start) or (_sign(flat, first) if first < start else "")
-            first -= len(sign) if sign == flat[first - 1 : first] else 0
-            scan.add(first, cents.end() if cents else found.end, found.kind, sign + shown, found.unit)
+            again = _PERCENT_AGAIN.match(flat, found.end) if found.kind == "percent" else None
+            end = cents.end() if cents else again.end() if again else found.end
+            first, shown = _with_signs(flat, start, min(found.start, start), UNREAD if again else shown)
+            scan.add(first, end, found.kind, shown, found.unit)
             return
     is_weak = mark and (mark == ARTICLE or not _is_beside(flat, start, end, labels.of_plain_counts))
     if not is_weak or (mark == WEAK and _begins_own_unit(scan, end)):
-        sign = _sign(flat, start)
-        scan.add(start - len(sign), end, "number", sign + shown, _noun(scan, end))
+        first, shown = _with_signs(flat, start, start, shown)
+        scan.add(first, end, "number", shown, _noun(scan, end))
+
+
+def _with_signs(flat: str, start: int, first: int, shown: str) -> tuple[int, str]:
+    """Return where a number begins with the signs before it and before its currency, and its value with them."""
+    minus = sign_start(flat, start)
+    minus = sign_start(flat, first) if minus is None and first < start else minus
+    first = first if minus is None else min(first, minus)
+    limit = comparison_start(flat, first)
+    if limit is not None:
+        return limit, UNREAD
+    return first, shown if minus is None or shown == UNREAD else f"-{shown}"
 
 
 def _begins_own_unit(scan: Scan, end: int) -> bool:
@@ -222,14 +242,6 @@ def _is_dotted_ordinal(scan: Scan, start: int, end: int) -> bool:
     return following is not None and fold(following[1]) not in word_set(lexicon.small_words)
 
 
-def _sign(flat: str, start: int) -> str:
-    """Return a minus before a number, which no other number stands before as in a range."""
-    before = flat[max(start - 3, 0) : start]
-    if before[-1:] != "-":
-        return ""
-    return "-" if len(before) == 1 or (before[-2] in " \n(\xa0|:\t€$£" and not before[:1].isdigit()) else ""
-
-
 def _is_beside(flat: str, start: int, end: int, labels: set[str]) -> bool:
     """Return whether one of these words stands directly before or after a number."""
     before, after = (
@@ -261,7 +273,7 @@ def _currency(scan: Scan, start: int, end: int) -> _Quantity | None:
     code = forms.get(name) or _unknown_currency(name)
     if before and code and _is_spelled_so(scan, before.start(1), name, code):
         return _Quantity(before.start(), end, "amount", code)
-    tail = _MONEY_TAIL.match(flat, end)
+    tail = _OF.match(flat, end) or _MONEY_TAIL.match(flat, end)
     begin = tail.end() if tail else end
     behind = _MONEY_BEHIND.match(flat, begin)
     for name in _shorter(behind[0] if behind else ""):
