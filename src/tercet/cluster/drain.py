@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import get_args
 
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from tercet.cluster.connection import workflow_id
 from tercet.cluster.workflow import PACK, STATUS, WORKFLOW
-from tercet.contracts.errors import UsageError
+from tercet.contracts.errors import GatewayError, UsageError
 from tercet.contracts.runs.session import SessionStatus
 from tercet.core.state import TERMINAL
+from tercet.journal.errors import JournalUnavailable
 from tercet.journal.protocol import Journal
 
+_log = logging.getLogger("tercet.cluster")
+
 _UNFINISHED = tuple(status for status in get_args(SessionStatus) if status not in TERMINAL)
-_POLL_S = 2.0
+POLL_S = 2.0
+"""How often `wait_drained` counts."""
 _LISTED = 20
 
 
@@ -57,7 +63,14 @@ def _quoted(text: str) -> str:
 
 async def count_remaining(client: Client, journal: Journal, pack: str) -> Remaining:
     """Return what is left on a pack version: `name@version`, or `name@version+hash` for one build of it."""
-    temporal = await _open_workflows(client, pack)
+    try:
+        temporal = await _open_workflows(client, pack)
+    except RPCError as error:
+        raise GatewayError(
+            f"Temporal does not count its workflows: {error}",
+            code="temporal_unreachable",
+            remedy="check that it runs, and try again",
+        ) from error
     return Remaining(pack=pack, journal=await _unfinished_sessions(journal, pack), temporal=temporal)
 
 
@@ -91,11 +104,18 @@ async def _open_workflows(client: Client, pack: str) -> Left:
 async def wait_drained(
     client: Client, journal: Journal, pack: str, tell: Callable[[Remaining], None]
 ) -> None:
-    """Return once nothing is left on a pack version; `tell` is given each new count."""
+    """Return once nothing is left on a pack version; `tell` is given each new count. Temporal and the journal may be away
+    for a while."""
     last = (-1, -1)
-    while not (left := await count_remaining(client, journal, pack)).is_drained:
-        if (now := (left.journal.total, left.temporal.total)) != last:
-            tell(left)
-            last = now
-        await asyncio.sleep(_POLL_S)
-    tell(left)
+    while True:
+        try:
+            left = await count_remaining(client, journal, pack)
+        except (GatewayError, JournalUnavailable) as error:
+            _log.warning("what is left on %s is counted again: %s", pack, error)
+        else:
+            if (now := (left.journal.total, left.temporal.total)) != last:
+                tell(left)
+                last = now
+            if left.is_drained:
+                return
+        await asyncio.sleep(POLL_S)
