@@ -162,6 +162,46 @@ def test_a_model_with_a_bug_is_one_that_is_not_there(workshop: Workshop) -> None
     assert (first.code, "ZeroDivisionError" in first.error) == ("model_unavailable", True)
 
 
+class Odd:
+    """A model whose price, usage or reply is not what its interface says."""
+
+    name = "odd:1"
+
+    def __init__(self, price: Any, reply: Any) -> None:
+        self._price, self._reply = price, reply
+
+    def price(self, question: Question) -> Any:
+        """Return whatever it was given."""
+        del question
+        return self._price
+
+    async def ask(self, question: Question) -> Any:
+        """Return whatever it was given, made when it is asked for."""
+        del question
+        return self._reply() if callable(self._reply) else self._reply
+
+
+def usage(**counted: Any) -> Any:
+    """Return what makes a good reply with these counts."""
+    return lambda: Reply(text=text(GOOD), model="odd:1", **counted)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *[Odd(price, usage()) for price in (0.5, float("nan"), "1", None, 2**70)],
+        *[Odd(0, usage(tokens_in=count)) for count in (10**20, 2**62)],
+        Odd(0, usage(cost_microcents=10**20)),
+        Odd(0, None),
+        Odd(0, "an answer"),
+    ],
+)
+def test_a_model_that_breaks_its_interface_is_one_that_does_not_answer(workshop: Workshop, odd: Odd) -> None:
+    """Its values never reach the journal, which could not be read with them; the next model is asked."""
+    result, _, _ = workshop.run(run(workshop, shop(workshop), odd, scripted(GOOD)))
+    assert result.status == "completed"
+
+
 # --- budgets ---
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from pydantic import BaseModel
 
@@ -109,6 +110,41 @@ def test_not_done_is_believed(make: Callable[[BaseException], Callable[[], Any]]
     """A tool that says that nothing happened may be tried again, whatever its mode."""
     ended = call(make(NotDone("no stock", code="empty")), "destructive")
     assert ended == NotHappened(error="no stock", code="empty")
+
+
+DAY_MS = 24 * 3_600_000
+
+
+@pytest.mark.parametrize("make", [raising, raising_plainly])
+@pytest.mark.parametrize("mode", ["read_only", "local_write"])
+@pytest.mark.parametrize(
+    ("stated", "recorded"),
+    [
+        ({"retry_after_ms": 1_500.7}, {"retry_after_ms": 1_500}),
+        *[({"retry_after_ms": bad}, {}) for bad in (float("nan"), "5", None, True, -3, -float("inf"))],
+        *[({"retry_after_ms": long}, {"retry_after_ms": DAY_MS}) for long in (float("inf"), 2**70)],
+        ({"is_retriable": "no"}, {"is_retriable": True}),
+        ({"is_retriable": None}, {"is_retriable": False}),
+        ({"is_attempt_only": "x"}, {"is_attempt_only": True}),
+        ({"code": 5}, {"code": "not_done"}),
+        *[
+            ({"message": text}, {"error": "an error without a readable message"})
+            for text in (404, None, b"no")
+        ],
+    ],
+)
+def test_values_of_the_wrong_type_in_not_done_are_recorded_with_the_right_one(
+    make: Callable[[BaseException], Callable[[], Any]],
+    mode: str,
+    stated: dict[str, Any],
+    recorded: dict[str, Any],
+) -> None:
+    """They come from the tool's own code: an event with such a value could never be read again."""
+    raised: dict[str, Any] = {"message": "busy", **stated}
+    wanted: dict[str, Any] = {"error": "busy", **recorded}
+    ended = call(make(NotDone(**raised)), mode)
+    assert ended == NotHappened(**wanted)
+    assert msgspec.json.decode(msgspec.json.encode(ended), type=NotHappened) == ended
 
 
 @pytest.mark.parametrize("make", [raising, raising_plainly])

@@ -61,15 +61,21 @@ class Question(Authored):
         return (sent + len(schema)) // 2 + 1 + self.max_tokens
 
 
+MOST_TOKENS = 2**31
+"""More tokens than any model takes or returns in one call."""
+MOST_COST = 2**53
+"""The highest cost of one call, in micro-cents: the largest integer that canonical JSON takes."""
+
+
 class Reply(Shape):
     """The answer of a model."""
 
     text: str
     model: str
     """The full name of the model that answered."""
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost_microcents: int = 0
+    tokens_in: int = Field(default=0, le=MOST_TOKENS)
+    tokens_out: int = Field(default=0, le=MOST_TOKENS)
+    cost_microcents: int = Field(default=0, le=MOST_COST)
     is_cut: bool = False
     """Whether the answer was cut off at its maximum length."""
     latency_ms: int = 0

@@ -11,13 +11,20 @@ from __future__ import annotations
 
 import msgspec
 
-from tercet.contracts.errors import TercetError
+from tercet.contracts.errors import InternalError, TercetError
+from tercet.core import events as e
 from tercet.core.events import Event
 
 VERSION = b"1"
 SEALED = b"S"
 _BODY = 1 + 32
 """Where the JSON of a sealed event begins."""
+
+_TYPED = (
+    e.SessionStarted, e.PlanProposed, e.Decomposed, e.PlanReviewed, e.EvidenceRetrieved, e.Intent, e.Complete,
+    e.StepJudged, e.OutputsProduced, e.RunReported, e.SessionEnded,
+)  # fmt: skip
+"""Events of every run. Their values have been parsed before, and reading them again would cost a tenth of a step."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Event)
@@ -30,8 +37,17 @@ class CodecError(TercetError):
 
 
 def encode(event: Event, *, fold: bytes = b"") -> bytes:
-    """Return an event as bytes, sealed with the SHA-256 of a fold where there is one."""
-    return (SEALED + fold if fold else VERSION) + _encoder.encode(event)
+    """Return an event as bytes, sealed with the SHA-256 of a fold where there is one.
+
+    Raises `InternalError` for a value that `decode` would refuse: a session with such an event could never be read again.
+    """
+    data = _encoder.encode(event)
+    if type(event) not in _TYPED:
+        try:
+            _decoder.decode(data)
+        except msgspec.DecodeError as error:
+            raise InternalError(f"an event cannot be written, since it could not be read: {error}") from error
+    return (SEALED + fold if fold else VERSION) + data
 
 
 def seal_of(data: bytes) -> bytes:

@@ -37,6 +37,8 @@ from tercet.tools.tool import Absent, Happened
 from tercet.tools.tool import Unknown as Undecided
 
 MAX_RESULT_BYTES = 32 * 2**20
+LONGEST_DELAY_MS = 24 * 3_600_000
+"""The longest delay that a tool can ask for before a retry."""
 _SUSPECT = re.compile(rb"null|\d{16}|[eE]\+?\d\d")
 _SEARCHED_BYTES = 2**20
 _LONGEST_SUSPECT = 16
@@ -248,22 +250,22 @@ def _check_result(tool: Tool, read: Callable[[Tool, Any], Ended], answer: Any) -
 
 
 def _failure(tool: Tool, error: BaseException) -> Ended:
-    """Return how a call ended that raised an error."""
+    """Return how a call ended that raised an error. The attributes of an error are whatever the tool's code gave it."""
     match error:
         case NotDone():
             return NotHappened(
-                error=_short(str(error)),
-                code=_short(error.code),
-                is_retriable=error.is_retriable,
-                retry_after_ms=error.retry_after_ms,
-                is_attempt_only=error.is_attempt_only,
+                error=_short(_text(error)),
+                code=_code(error),
+                is_retriable=bool(error.is_retriable),
+                retry_after_ms=_delay_ms(error.retry_after_ms),
+                is_attempt_only=bool(error.is_attempt_only),
             )
         case Unusable():
             return _unusable(tool, error)
         case LaneWaiting():
-            return Unknown(error=_short(str(error)), code=LANE_WAITING, lane=error.session)
+            return Unknown(error=_short(_text(error)), code=LANE_WAITING, lane=error.session)
         case GatewayError():
-            return _failed(tool, str(error), _short(error.code))
+            return _failed(tool, _text(error), _code(error))
         case asyncio.CancelledError():
             return _failed(tool, f"{tool.name} was cancelled from inside", "cancelled")
         case _:
@@ -280,8 +282,8 @@ def _failed(tool: Tool, error: str, code: str) -> Ended:
 def _unusable(tool: Tool, error: Unusable) -> Ended:
     """Return the outcome of a call with an unusable result: done for an effect, retriable for a read."""
     if tool.mode is ApprovalMode.READ_ONLY:
-        return NotHappened(error=_short(str(error)), code=_short(error.code))
-    return Done(error=_short(str(error)))
+        return NotHappened(error=_short(_text(error)), code=_code(error))
+    return Done(error=_short(_text(error)))
 
 
 async def _call(function: Callable[[], Any], threads: ToolThreads) -> Any:
@@ -446,11 +448,24 @@ def _closing(guard: Guard, on_end: Callable[[Ended], None]) -> Callable[[Ended],
     return end
 
 
+def _code(error: GatewayError) -> str:
+    """Return the code of an error, or that of its class if it is not a text."""
+    code: object = error.code
+    return _short(code) if isinstance(code, str) else error.default_code
+
+
+def _delay_ms(value: object) -> int:
+    """Return a delay that a tool asks for in whole milliseconds, at most a day; 0 for anything but a positive number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:  # not even NaN
+        return 0
+    return int(min(value, LONGEST_DELAY_MS))
+
+
 def _text(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - even an error's own text is a tool's code
-        return "an error that cannot be told"
+        return "an error without a readable message"
 
 
 def _short(text: str) -> str:

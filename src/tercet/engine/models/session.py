@@ -21,7 +21,7 @@ import msgspec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
 from tercet.contracts.prices import TokenPrices
-from tercet.contracts.question import Inquiry, ModelFault, Question, Reply
+from tercet.contracts.question import MOST_COST, Inquiry, ModelFault, Question, Reply
 from tercet.contracts.runs.invocation import Backoff
 from tercet.contracts.runs.session import PLANNER_TIMEOUT_MS, RoleLimit
 from tercet.contracts.values.canonical import canonical
@@ -199,7 +199,7 @@ class ModelSession:
 
     async def _call(self, model: Model, question: Question, attempt: int) -> Reply:
         """Make one call, with an event before and after it."""
-        tokens, cost = question.reserved_tokens, max(0, model.price(question))
+        tokens, cost = question.reserved_tokens, _price(model, question)
         self._demand_budget(tokens, cost)
         timeout_ms = time_for(self._limit)
         call, began = self._session.run.state.asked + 1, self._clock.now()
@@ -249,7 +249,7 @@ class ModelSession:
         """Return the model's answer; raises `ModelFault` for a timeout and for every exception of the model's code."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                return await unless_interrupted(self._session.control, model.ask(question))
+                reply: object = await unless_interrupted(self._session.control, model.ask(question))
         except TimeoutError as error:
             raise _Late(
                 f"{model.name} took longer than {timeout_ms:,} ms",
@@ -260,6 +260,11 @@ class ModelSession:
             raise
         except Exception as error:
             raise ModelFault(f"{model.name} raised {type(error).__name__}: {error}") from error
+        if not isinstance(reply, Reply):
+            raise ModelFault(
+                f"{model.name} returned a {type(reply).__name__} (expected: Reply)", code="model_refused"
+            )
+        return reply
 
     def _demand_budget(self, tokens: int, cost: int) -> None:
         """Raise if the reservation of a call exceeds the remaining budget."""
@@ -315,6 +320,16 @@ def shortage(
     limits = budget.limits_of(config.ctx.run_budget, {role: limit.tokens})
     needs = {"tokens": tokens, role: tokens, "cost_microcents": cost, "wall_clock_ms": 1}
     return budget.find_shortage(used, limits, needs)
+
+
+def _price(model: Model, question: Question) -> int:
+    """Return what a call may cost at most; raises `ModelFault` where the model does not say it in whole micro-cents."""
+    price: object = model.price(question)
+    if type(price) is not int or price > MOST_COST:
+        raise ModelFault(
+            f"the price of {model.name} is {price!r} (expected: micro-cents)", code="model_refused"
+        )
+    return max(0, price)
 
 
 def _find_fault(model: Model, reply: Reply) -> ModelFault | None:

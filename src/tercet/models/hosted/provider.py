@@ -23,7 +23,7 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 
 from tercet.contracts.prices import TokenPrices, to_microcents
-from tercet.contracts.question import Question, Reply
+from tercet.contracts.question import MOST_TOKENS, Question, Reply
 from tercet.contracts.values.canonical import canonical
 from tercet.contracts.values.plain import storable
 from tercet.models.hosted import faults
@@ -81,7 +81,7 @@ def count_tokens(response: ModelResponse, question: Question, text: str) -> tupl
 
 
 def _counted(reported: int, size: int) -> int:
-    return reported if reported > 0 else size // _USUAL_BYTES + 1
+    return reported if 0 < reported <= MOST_TOKENS else size // _USUAL_BYTES + 1
 
 
 def _size(question: Question) -> int:
