@@ -16,7 +16,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
-from typing import Any, Protocol, TypeAlias, get_type_hints
+from typing import Any, Protocol, TypeAlias, cast, get_type_hints
 
 import msgspec
 import orjson
@@ -450,7 +450,7 @@ def _closing(guard: Guard, on_end: Callable[[Ended], None]) -> Callable[[Ended],
 
 def _code(error: GatewayError) -> str:
     """Return the code of an error, or that of its class if it is not a text."""
-    code: object = error.code
+    code = cast("object", error.code)
     return _short(code) if isinstance(code, str) else error.default_code
 
 

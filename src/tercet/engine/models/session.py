@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import msgspec
 
@@ -249,7 +249,7 @@ class ModelSession:
         """Return the model's answer; raises `ModelFault` for a timeout and for every exception of the model's code."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                reply: object = await unless_interrupted(self._session.control, model.ask(question))
+                reply = cast("object", await unless_interrupted(self._session.control, model.ask(question)))
         except TimeoutError as error:
             raise _Late(
                 f"{model.name} took longer than {timeout_ms:,} ms",
@@ -324,7 +324,7 @@ def shortage(
 
 def _price(model: Model, question: Question) -> int:
     """Return what a call may cost at most; raises `ModelFault` where the model does not say it in whole micro-cents."""
-    price: object = model.price(question)
+    price = cast("object", model.price(question))
     if type(price) is not int or price > MOST_COST:
         raise ModelFault(
             f"the price of {model.name} is {price!r} (expected: micro-cents)", code="model_refused"
