@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,10 +26,9 @@ from playwright.sync_api import sync_playwright
 from typer.testing import CliRunner
 
 from console.browser import CHROMIUM
-from pages import BROWSER, ENDS, Block, promised_code
+from pages import BROWSER, ENDS, SHOWN_ID, Block, demand_lines, promised_code, read_lines
 from tercet.cli.main import app
 
-SHOWN_ID = "ses_0123456789abcdef"
 SHOWN_SERVICE = "http://127.0.0.1:8700"
 SHOWN_PORT = "8931"
 """The port of a service that a page writes itself."""
@@ -44,10 +43,6 @@ PATIENCE_S = 120
 _ID = re.compile(r"\bses_[0-9a-f]{16}\b")
 _KEY = re.compile(r"\btck_[\w-]+")
 _LINK = re.compile(r"https?://\S+token=\S+")
-_VARIES = re.compile(
-    r"\bses_[0-9a-f]{16}\b|\b[0-9a-f]{64}\b|\d+(?:\.\d+)? ?(?:ms|s|min|h|bytes)\b|\d{4}-\d\d-\d\dT?[ \d:.]+(?:Z|UTC)?"
-    r"|process \d+ on \S+|[\d,]+ bytes|\bmsg_\w+|\btck_[\w…-]+|\b[0-9a-f]{12}\b|127\.0\.0\.1:\d+|token=\S+"
-)
 _SET = re.compile(r"^(?P<name>[A-Z_]+)=(?P<value>\S*)$")
 _ACTION = re.compile(
     r"(?P<verb>open|press|choose|type) \*\*(?P<what>[^*]+)\*\*(?: (?:under|into) \*\*(?P<label>[^*]+)\*\*)?",
@@ -337,45 +332,3 @@ def wait_for(is_so: Callable[[], bool], otherwise: str) -> None:
     while not is_so():
         assert time.monotonic() < deadline, otherwise
         time.sleep(0.05)
-
-
-def read_lines(block: Block) -> Iterator[tuple[str, list[str]]]:
-    """Yield the command lines of a block, each with the output that is shown below it."""
-    lines = block.body.replace("\\\n", " ").splitlines()
-    if block.language == "sh":
-        yield from ((line, []) for line in lines if line.strip() and not line.startswith("#"))
-        return
-    current: tuple[str, list[str]] | None = None
-    for line in lines:
-        if line.startswith("$ "):
-            if current:
-                yield current
-            current = (line[2:], [])
-        elif current:
-            current[1].append(line)
-    if current:
-        yield current
-
-
-def demand_lines(shown: list[str], printed: str, command: str) -> None:
-    """Check that the lines were printed, in their order; ids, times and sizes may differ."""
-    expected = [simplify(line) for line in shown if simplify(line)]
-    actual = [simplify(line) for line in printed.splitlines() if simplify(line)]
-    place = 0
-    may_skip = False
-    for line in expected:
-        if line == "…":
-            may_skip = True
-            continue
-        rest = actual[place:]
-        assert line in (rest if may_skip else rest[:1]), f"{command}\nshown: {line}\nprinted:\n{printed}"
-        place += rest.index(line) + 1
-        may_skip = False
-    assert may_skip or not expected or place == len(actual), (
-        f"{command}\nthe page does not show all of\n{printed}"
-    )
-
-
-def simplify(line: str) -> str:
-    """Return a line without what varies from run to run."""
-    return _VARIES.sub("#", " ".join(line.split()))

@@ -26,9 +26,9 @@ from typing import Any
 
 import pytest
 
-from pages import ROOT, WALKTHROUGHS, page_name, read_steps
+from pages import ROOT, WALKTHROUGHS, demand_lines, page_name, read_steps
 from plugins.postgres import PostgresServer
-from readers import Reader, demand_lines, wait_for
+from readers import Reader, wait_for
 from service.receivers import Hook, open_hook
 
 

@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from pages import Command, demand_lines, read_blocks, read_command, read_lines
 from tercet.cli.main import app
 
 ROOT = Path(__file__).parents[2]
-LINE = re.compile(r"^(?:\$ )?tercet (?P<words>.+?)(?:  # exit (?P<code>\d+))?$", re.MULTILINE)
 SHOWN = [
-    (page, match["words"], int(match["code"] or 0))
+    (page, read_command(line, shown))
     for page in sorted((ROOT / "examples").rglob("README.md"))
-    for match in LINE.finditer(page.read_text(encoding="utf-8"))
-    if not match["words"].endswith("# as the model answers")  # those are tested by what must hold in any case
+    for block in read_blocks(page)
+    if block.language in {"sh", "console"}
+    for line, shown in read_lines(block)
+    if line.startswith("tercet ")
+    and not line.endswith("# as the model answers")  # tested by what must hold in any case
 ]
 
 
-@pytest.mark.parametrize(("page", "words", "code"), SHOWN, ids=[words for _, words, _ in SHOWN])
+@pytest.mark.parametrize(("page", "command"), SHOWN, ids=[" ".join(command.words) for _, command in SHOWN])
 def test_a_command_ends_as_its_page_says(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, page: Path, words: str, code: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, page: Path, command: Command
 ) -> None:
-    """Every command line on a page of the examples exits with the code that stands beside it, or with 0."""
+    """Each command line on a page of the examples exits with the code beside it, or with 0, and prints what it shows."""
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TERCET_JOURNAL", f"sqlite:///{tmp_path}/tercet.db")
     monkeypatch.setenv("TERCET_REFUNDS_DB", str(tmp_path / "refunds.db"))
     monkeypatch.setenv("TERCET_RUNBOOK_DB", str(tmp_path / "runbook.db"))
     monkeypatch.setenv("TERCET_NEWCOMERS_DB", str(tmp_path / "newcomers.db"))
-    result = CliRunner().invoke(app, shlex.split(words))
-    assert result.exit_code == code, f"{page}: {result.output}"
+    result = CliRunner().invoke(app, command.words)
+    assert result.exit_code == command.code, f"{page}: {result.output}"
+    demand_lines(list(command.shown), result.output, f"{page}: {' '.join(command.words)}")
 
 
 def test_every_plan_is_on_the_page() -> None:

@@ -212,7 +212,7 @@ def _legend(before: Reliability, after: Reliability) -> Iterator[str]:
 
 
 CALIBRATE_EXAMPLES = """\
-tercet calibrate my-pack
+tercet calibrate examples/letters
 tercet calibrate --task-class letter --journal sqlite:///tercet.db --apply
 tercet calibrate --outcomes outcomes.jsonl --svg reliability.svg
 tercet calibrate --outcomes outcomes.jsonl --save weights.json --json

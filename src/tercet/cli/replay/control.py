@@ -303,10 +303,10 @@ def _points(qualities: Sequence[float]) -> list[Point]:
 
 
 CONTROL_EXAMPLES = """\
-tercet control my-pack
-tercet control my-pack --task-class letter --start 0.4
-tercet control my-pack --journal sqlite:///tercet.db
-tercet control my-pack --trajectories repairs.jsonl --svg convergence.svg
+tercet control examples/letters
+tercet control examples/letters --task-class letter --start 0.4
+tercet control examples/letters --journal sqlite:///tercet.db
+tercet control examples/letters --trajectories repairs.jsonl --svg convergence.svg
 """
 
 
