@@ -70,6 +70,15 @@ def _body(mode: str, steps: int) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "invokeAgent", "params": params}).encode()
 
 
+@cache
+def _large() -> bytes:
+    """Return a call of verifyPlan with about 850 kB of expressions."""
+    value = {"$cel": "1+" * 200 + "1"}
+    steps = [{"id": f"s{n}", "tool": "shop.look", "params": {"n": value}} for n in range(1_800)]
+    params = {"request": {"intent": workload.INTENT}, "plan": {"steps": steps}}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "verifyPlan", "params": params}).encode()
+
+
 class Client:
     """One connection that is kept open, with no more than the benchmark needs of HTTP."""
 
@@ -88,15 +97,24 @@ class Client:
 
     async def invoke(self, mode: str, *, steps: int = workload.STEPS) -> str | None:
         """Make a run; return its status, or None if the credential makes too many calls."""
-        body = _body(mode, steps)
+        result = await self._call(_body(mode, steps))
+        return None if result is None else result["session"]["status"]
+
+    async def verify(self) -> str | None:
+        """Have a large plan reviewed; return the outcome, or None if the credential makes too many calls."""
+        result = await self._call(_large())
+        return None if result is None else result["verdict"]["outcome"]
+
+    async def _call(self, body: bytes) -> dict[str, Any] | None:
         self._writer.write(f"{self._head}{len(body)}\r\n\r\n".encode() + body)
         head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         length = int(head.partition("content-length:")[2].split()[0])
         answer = json.loads(await self._reader.readexactly(length))
-        if answer.get("error", {}).get("code") == "rate_limited":
+        error = answer.get("error", {})
+        if error.get("code") == "rate_limited" or error.get("data", {}).get("code") == "rate_limited":
             return None
         assert "result" in answer, answer
-        return answer["result"]["session"]["status"]
+        return answer["result"]
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from functools import partial
 from types import CoroutineType
 
+import msgspec
+
 from tercet.contracts.errors import InternalError
 from tercet.core import commands as c
 from tercet.core import events as e
@@ -31,7 +33,7 @@ from tercet.engine.control import Control, Halt
 from tercet.engine.leases import HeldLease
 from tercet.engine.ledger import Ledger
 from tercet.engine.services import Services
-from tercet.engine.values import LargeValues
+from tercet.engine.values import LARGE, LargeValues
 from tercet.engine.world import World
 from tercet.journal.protocol import Lease
 
@@ -44,6 +46,8 @@ _LONG = frozenset({c.Propose, c.Reflect, *_OUTPUT_COMMANDS})
 """Commands that may take long: the inbox is read after them."""
 _LOOKS_BACK = frozenset({c.Score, c.End, c.Escalate, c.Compensate})
 """Commands whose work grows with the events of the session."""
+MANY_STEPS = 50
+"""Deciding what is due in a plan of more steps with references takes long: each call is reviewed with the whole plan."""
 
 
 class Driver:
@@ -77,6 +81,8 @@ class Driver:
         # Nothing that a driver holds refers back to it, so a run is freed at its end without the garbage collector.
         self._world = World(services, self.calls)
         self._clock = services.clock
+        self._weighed: tuple[object, bool] = (None, False)
+        """The plan that was last weighed, and whether work on it would block the event loop."""
         self._changes = 0
         """The tenant's change counter when it was last read."""
 
@@ -134,7 +140,7 @@ class Driver:
         if find_expired(run.state, now := self.now()) is not None:
             self.record(c.Expire(), Now(at=now))
         while True:
-            is_heavy = self.values.is_heavy
+            is_heavy = self.values.is_heavy or self._has_heavy_plan()
             due = await self.values.work(lambda: tuple(decide(run))) if is_heavy else decide(run)
             command, wake = self._choose(due)
             position = run.state.position
@@ -149,6 +155,15 @@ class Driver:
                     await self._read_inbox()
             if run.state.position == position or self._is_all_under_way():
                 return wake
+
+    def _has_heavy_plan(self) -> bool:
+        """Return whether work on the whole plan would block the event loop."""
+        plan = self.run.state.plan
+        if plan is not self._weighed[0]:
+            data = msgspec.json.encode(plan) if plan else b""
+            has_many = len(plan.get("steps", ())) > MANY_STEPS and (b'"$' in data or b'"when"' in data)
+            self._weighed = plan, len(data) > LARGE or has_many
+        return self._weighed[1]
 
     def _choose(self, due: Iterable[c.Command]) -> tuple[c.Command | None, int | None]:
         """Return the first command that may be carried out now, and when one of those before it may be."""

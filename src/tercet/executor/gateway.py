@@ -63,9 +63,9 @@ class Guard(Protocol):
 class Gateway:
     """Calls tools. `clock` is given; nothing but threads and timers is kept between calls."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, threads: ToolThreads | None = None) -> None:
         self.clock = clock
-        self.threads = ToolThreads()
+        self.threads = threads or ToolThreads()
         """Runs work that would block the event loop."""
         self.timers = SharedTimers()
 

@@ -1,4 +1,4 @@
-"""Threads for tools that are plain functions.
+"""Threads for tools that are plain functions, and for work that would block the event loop.
 
 They are daemons, and as many as calls are in progress. The standard pool is joined when the process ends, and has few
 threads: one tool that never returns would keep the process for ever, and a handful of them would stop all others.
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from tercet.executor import collector
 
@@ -22,10 +23,48 @@ _LINGER_S = 5.0
 """How long a thread without work waits for more."""
 
 
+class HeavyWork:
+    """How much work on large values and plans is under way: two pieces in all, and one of each tenant.
+
+    Python runs one thread at a time, so that more of them would be no faster, and the event loop would wait for each.
+    """
+
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(2)
+        self._tenants: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def take(self, tenant: str) -> Callable[[], None]:
+        """Wait for a place, and return the function that frees it."""
+        own = self._tenants.setdefault(tenant, asyncio.Lock())
+        await own.acquire()
+        try:
+            await self._places.acquire()
+        except BaseException:
+            own.release()
+            raise
+
+        def free() -> None:
+            self._places.release()
+            own.release()
+
+        return free
+
+    async def run(self, threads: ToolThreads, tenant: str, function: Callable[[], _T]) -> _T:
+        """Return the result of a function that runs in a thread. Its place is free again when the function has ended, also if
+        nothing waits for it any more."""
+        free = await self.take(tenant)
+        running = asyncio.get_running_loop().run_in_executor(threads, partial(_without_collector, function))
+        running.add_done_callback(lambda _: free())
+        return await asyncio.shield(running)
+
+
 class ToolThreads(Executor):
     """Runs each function at once, in a thread that waits for work or in a new one."""
 
-    def __init__(self) -> None:
+    def __init__(self, heavy: HeavyWork | None = None, tenant: str = "") -> None:
+        """`heavy` is shared by those who share the event loop."""
+        self._heavy = heavy or HeavyWork()
+        self._tenant = tenant
         self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0
@@ -44,7 +83,7 @@ class ToolThreads(Executor):
 
     async def work(self, function: Callable[[], _T]) -> _T:
         """Run pure work on large values in a thread and return its result, so that the event loop is not blocked."""
-        return await asyncio.get_running_loop().run_in_executor(self, _without_collector, function)
+        return await self._heavy.run(self, self._tenant, function)
 
     def _serve(self) -> None:
         while True:

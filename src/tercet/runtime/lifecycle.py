@@ -41,6 +41,7 @@ from tercet.evidence.store import EvidenceStore
 from tercet.executor.breaker import Breakers
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
+from tercet.executor.threads import ToolThreads
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
 from tercet.models.model import Model
@@ -159,7 +160,7 @@ class OpenRuntime(People):
             lease_ms=self._options.lease_ms,
             signal=self._subscription.signal,
         )
-        self._gateway = Gateway(self._clock)
+        self._gateway = Gateway(self._clock, ToolThreads(self._options.heavy, self.tenant))
         self._breakers = Breakers(self.journal, self.tenant, self._options.breaker)
         self._stops = EmergencyStops(self.journal, self.tenant, self.pack.name)
         self._pool = DriverPool(

@@ -22,6 +22,7 @@ from tercet.engine.subscription import Signal
 from tercet.evidence.retrieval import Retriever
 from tercet.executor.breaker import CircuitBreaker
 from tercet.executor.clock import Clock
+from tercet.executor.threads import HeavyWork
 from tercet.journal.errors import LeaseHeld
 from tercet.journal.protocol import SessionRow
 from tercet.models.opening import open_model
@@ -56,6 +57,8 @@ class RuntimeOptions:
     """Whether runs that callers start, resume or migrate are only recorded here, and left to a worker."""
     is_queued: Callable[[SessionRow], bool] = lambda _: False
     """Whether a worker of this process will carry a session on, so that the watchdog leaves it alone."""
+    heavy: HeavyWork | None = None
+    """Limits the work on large values and plans in threads; runtimes of one process share it."""
     clock: Clock | None = None
     ids: Callable[[], str] = _new_id
     """Generates the ids of sessions and runs."""
@@ -108,3 +111,5 @@ class NewRun:
     claims: tuple[str, ...]
     sealed: SealedRequest | None = None
     """The request as it was sealed; None if the pack marks no personal values."""
+    is_large: bool = False
+    """Whether work on the caller's plan would block the event loop."""

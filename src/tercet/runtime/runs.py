@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
+
+import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
@@ -26,7 +29,7 @@ from tercet.core.plans import read_plan
 from tercet.core.state import State
 from tercet.engine import inbox, sessions
 from tercet.engine.arguments import Fields, as_actor, as_envelope, as_plan, as_request
-from tercet.engine.driver import Driver
+from tercet.engine.driver import MANY_STEPS, Driver
 from tercet.engine.evidence.library import LibraryEvidence
 from tercet.engine.lanes import LaneStart, bind_lanes
 from tercet.engine.leases import Held, HeldLease
@@ -46,6 +49,7 @@ from tercet.engine.session_reader import Restored, restore
 from tercet.engine.streams import nesting
 from tercet.engine.streams.kinds import demand_history
 from tercet.engine.streams.nesting import ALONE, Place
+from tercet.engine.values import LARGE
 from tercet.executor.clock import AnchoredClock
 from tercet.journal.errors import AppendUnknown, ClaimHeld, JournalError, LeaseHeld
 from tercet.models.model import Model
@@ -68,6 +72,16 @@ def _limits(pack: Pack, config: RunConfig) -> Callable[[RoleName], RoleLimit]:
         return known[role]
 
     return limit_for
+
+
+def _is_large(plan: Plan | Fields | None) -> bool:
+    """Return whether parsing a caller's plan would block the event loop."""
+    if isinstance(plan, Plan) or not isinstance(plan, dict):
+        return isinstance(plan, Plan) and len(plan.steps) > MANY_STEPS
+    try:
+        return len(msgspec.json.encode(plan)) > LARGE
+    except (TypeError, ValueError, RecursionError):
+        return False  # it is refused unread
 
 
 def _raise_if_held(found: LeaseHeld) -> None:
@@ -118,7 +132,10 @@ class Runtime(LaneRuns):
         """
         require_ttl(ttl_ms)
         sessions.demand_explained_replans(self.pack)
-        request, plan = as_request(request), None if plan is None else as_plan(plan)
+        request, is_large = as_request(request), _is_large(plan)
+        if plan is not None:
+            parse = partial(as_plan, plan)
+            plan = await self._gateway.threads.work(parse) if is_large else parse()
         above = () if parent is None else nesting.owners_above(parent)
         asker = as_actor(actor) if actor is not None else above[0] if above else anonymous()
         owner = self.known(messages.nameable(asker))
@@ -154,6 +171,7 @@ class Runtime(LaneRuns):
             body=body,
             claims=claims,
             sealed=sealed,
+            is_large=is_large,
         )
         async with AsyncExitStack() as owed:
             driver = await self._begin(new, owed)
@@ -216,7 +234,9 @@ class Runtime(LaneRuns):
             owed.push_async_callback(self._unpin, session, library_evidence.snapshot)
         driver = self._driver(self.pack, config, State(), self._leases.begin(session), planning, clock)
         driver.begin(started, claims=new.claims, blobs=sessions.start_blobs(self.pack, frozen))
-        if (given := planning.known_plan(driver.state, now)) is not None:
+        dump = partial(planning.known_plan, driver.state, now)
+        given = await self._gateway.threads.work(dump) if new.is_large else dump()
+        if given is not None:
             # In one append with the start: without the caller's plan a session could not continue.
             driver.record(c.Propose(), given)
         return driver

@@ -19,7 +19,18 @@ from starlette.routing import BaseRoute
 from tercet import __version__
 from tercet.contracts.shape import as_list, as_object
 from tercet.service import errors
-from tercet.service.boundary import App, Boundary, Limits, Places, Rate, Receive, Scope, Send, read_body
+from tercet.service.boundary import (
+    App,
+    Boundary,
+    Limits,
+    Places,
+    Rate,
+    Receive,
+    Scope,
+    Send,
+    count_calls,
+    read_body,
+)
 from tercet.service.calls import call
 from tercet.service.errors import ServiceError, understand
 from tercet.service.identity import Authenticator, Caller, authenticate
@@ -114,7 +125,7 @@ async def identify(request: Request) -> Caller:
         http.counts.unauthenticated += 1
         http.rate.take(f"unauthenticated:{request.client.host if request.client else ''}")
         raise
-    http.rate.take(caller.credential)
+    http.rate.take(caller.credential, count_calls(request, http.limits))
     http.places.take(request.scope, caller.tenant)
     name = request.headers.get(ACT_AS)
     return caller.acting_as(name) if name else caller

@@ -35,6 +35,8 @@ HEADERS = {
 HEALTH = ("/healthz", "/readyz")
 """What is answered under every name: who checks the health of a process knows it by a number, and learns nothing."""
 _MOST_CALLERS = 10_000
+CALL_BYTES = 10_000
+"""A request counts as a further call for each so many bytes of its body."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +81,15 @@ class Rate:
                 remedy="wait a second, then send fewer at once",
                 status=429,
             )
+
+
+def count_calls(request: Request, limits: Limits) -> int:
+    """Return as how many calls a request counts: a body of unknown length as one of the greatest length."""
+    given = request.headers.get("content-length", "")
+    size = int(given) if given.isdecimal() and len(given) < 20 else 0
+    if "transfer-encoding" in request.headers:
+        size = limits.body_bytes
+    return min(1 + min(size, limits.body_bytes) // CALL_BYTES, limits.burst)
 
 
 _HELD = "tercet.held"

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import TypeVar
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.plain import storable
@@ -13,10 +14,13 @@ from tercet.core.messages import session_of
 from tercet.engine.watchdog import WATCHDOG_MS
 from tercet.evidence.store import EvidenceStore
 from tercet.executor.clock import Clock, SystemClock
+from tercet.executor.threads import HeavyWork, ToolThreads
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.packs import Pack
 from tercet.runtime import Runtime, RuntimeOptions
 from tercet.service.errors import ServiceError, not_found
+
+_T = TypeVar("_T")
 
 
 def pack_name(ref: str) -> str:
@@ -38,7 +42,9 @@ class Hub:
         watchdog_ms: int | None = WATCHDOG_MS,
     ) -> None:
         self.journal = journal
-        self.options = replace(options or RuntimeOptions(), is_front=True)
+        self.heavy = HeavyWork()
+        """Limits the work in threads of all tenants together."""
+        self.options = replace(options or RuntimeOptions(), is_front=True, heavy=self.heavy)
         self.clock: Clock = self.options.clock or SystemClock()
         self.packs: dict[str, tuple[Pack, ...]] = {}
         """By name, the version that new runs use first."""
@@ -47,6 +53,7 @@ class Hub:
         self.folders = folders or {}
         self.is_queued: Callable[[SessionRow], bool] = lambda _: False
         self._evidence = evidence
+        self._threads = ToolThreads()
         self._watchdog_ms = watchdog_ms
         self._runtimes: dict[tuple[str, str], Runtime] = {}
         self._lock = asyncio.Lock()
@@ -115,6 +122,10 @@ class Hub:
             if error.code in ("not_found", "unknown_gate"):
                 raise not_found("gate", gate) from None
             raise
+
+    async def work(self, tenant: str, function: Callable[[], _T]) -> _T:
+        """Return the result of work for a tenant that would block the event loop."""
+        return await self.heavy.run(self._threads, tenant, function)
 
     async def close(self) -> None:
         """Close every runtime."""

@@ -459,18 +459,21 @@ async def replay_run(service: Service, caller: Caller, params: SessionRef) -> di
     runtime = await service.hub.of_session(caller.tenant, params.session_id)
     recording = await load_run(runtime.journal, runtime.tenant, params.session_id)
     rules = RuleSource((runtime.pack,), agents=Agents((), has_installed=True))
-    # In a thread: a long run would keep this process from renewing its leases.
-    report = await asyncio.to_thread(replay_recording, recording, rules)
+    report = await service.hub.work(caller.tenant, lambda: replay_recording(recording, rules))
     return {"replay": report.model_dump(mode="json")}
 
 
 async def export_bundle(service: Service, caller: Caller, params: SessionRef) -> dict[str, Any]:
     """Return a run as a bundle, in base64."""
     runtime = await service.hub.of_session(caller.tenant, params.session_id)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "run.tercet"
-        exported = await export_run(runtime.journal, caller.tenant, params.session_id, path)
-        data = await asyncio.to_thread(path.read_bytes)
+    free = await service.hub.heavy.take(caller.tenant)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "run.tercet"
+            exported = await export_run(runtime.journal, caller.tenant, params.session_id, path)
+            data = await asyncio.to_thread(path.read_bytes)
+    finally:
+        free()
     if len(data) > MOST_BUNDLE:
         raise ServiceError(
             f"the bundle has {len(data):,} bytes, and at most {MOST_BUNDLE:,} are sent",
@@ -487,8 +490,8 @@ async def export_bundle(service: Service, caller: Caller, params: SessionRef) ->
 
 async def verify_plan(service: Service, caller: Caller, params: VerifyPlan) -> dict[str, Any]:
     """Return the critic's verdict on a plan; nothing is run."""
-    del caller
-    verdict = service.hub.pack(params.pack).verify(params.plan, request=params.request)
+    pack = service.hub.pack(params.pack)
+    verdict = await service.hub.work(caller.tenant, lambda: pack.verify(params.plan, request=params.request))
     return {"verdict": verdict.model_dump(mode="json")}
 
 
