@@ -21,7 +21,9 @@ import pytest
 
 from service.desk import ENDED, REFUND, REFUNDS, refunds
 from service.issuer import AUDIENCE, Issuer, serving
-from tercet.engine.streams.api_keys import ApiKeys, NewKey
+from tercet.engine.session_reader import load_state
+from tercet.engine.streams.api_keys import SCOPES, ApiKeys, NewKey
+from tercet.engine.streams.stops import STREAM
 from tercet.executor.clock import SystemClock
 from tercet.journal.opening import open_journal
 
@@ -166,6 +168,56 @@ async def kill_at_every_point(
             assert services.deaths <= 1
             if not services.deaths:
                 return last
+    raise AssertionError("the service died at every point that was tried")
+
+
+STOPPED = {"kind": "tool", "name": "adp_payments.issue_refund"}
+
+
+async def steer(services: Services, operator: str) -> None:
+    """What operators do: each call has a request key, and returns also if the service died in the middle of it."""
+    asked = {"request": {**REFUND, "request_key": "order-881"}, "mode": "batch"}
+    session = (await services.rpc(operator, "invokeAgent", **asked))["session"]["session_id"]
+    await services.until(operator, session, "awaiting_gate", *ENDED)
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("extendBudget", {"session_id": session, "more": {"tool_calls": 5}}),
+        ("emergencyStop", STOPPED),
+        ("liftStop", STOPPED),
+        ("cancelSession", {"session_id": session}),
+    ]
+    for number, (method, params) in enumerate(calls):
+        answer = await services.rpc(operator, method, **params, request_key=f"k{number}")
+        assert answer.keys() & {"session", "stop"}, (method, answer)
+    entries = (await services.rpc(operator, "listAudit"))["entries"]
+    assert {entry["method"] for entry in entries} >= {method for method, _ in calls}
+
+
+async def test_what_operators_do_survives_a_crash_and_takes_effect_once(tmp_path: Path) -> None:
+    """Killed at every sixth point of an extension, an emergency stop, its end and a cancellation."""
+    async with forking() as process:
+        for last in range(1, 1_000, 1 if os.environ.get("TERCET_CAMPAIGN") else 6):
+            folder = tmp_path / str(last)
+            folder.mkdir()
+            url = f"sqlite:///{folder / 'runs.db'}"
+            services = Services(process, pack=str(REFUNDS), folder=str(folder), oidc=None, quorum=1)
+            async with open_journal(url) as journal:
+                wanted = NewKey(tenant="default", actor="ops", by="test", scopes=SCOPES)
+                operator = (await ApiKeys(journal).create(wanted, SystemClock().now()))[1]
+            await services.start(last)
+            async with asyncio.timeout(300):
+                await steer(services, operator)
+            await services.stop()
+            async with open_journal(url) as journal:
+                (row,) = await journal.sessions("default")
+                state = await load_state(journal, "default", row.session_id)
+                messages = await journal.head("default", f"inbox:{row.session_id}")
+                stops = await journal.head("default", STREAM)
+            assert state.extended == {"tool_calls": 5}
+            assert (messages.seq, stops.seq) == (2, 2)
+            assert services.deaths <= 1
+            if not services.deaths:
+                assert last > 20
+                return
     raise AssertionError("the service died at every point that was tried")
 
 

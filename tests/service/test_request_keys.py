@@ -18,9 +18,13 @@ from tercet.engine.leases import LeaseClient
 from tercet.engine.session_reader import load_state
 from tercet.engine.streams import audit
 from tercet.engine.streams.api_keys import SCOPES
+from tercet.engine.streams.stops import STREAM
 from tercet.executor.clock import SystemClock
+from tercet.journal.errors import JournalUnavailable
 from tercet.journal.opening import open_journal
+from tercet.packs.pack import Pack
 from tercet.service.methods import METHODS
+from tercet.tools import tool
 
 MORE = {"tool_calls": 1}
 
@@ -121,6 +125,87 @@ async def test_the_call_of_a_process_that_died_is_made_by_the_next() -> None:
         assert (await load_state(desk.journal, "acme", session)).extended == MORE
         lease = await desk.journal.lease("acme", stream)
         assert lease is None
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "extendBudget": {"more": MORE},
+    "cancelSession": {},
+    "approveGate": {},
+    "denyGate": {},
+    "emergencyStop": {"kind": "tool", "name": "adp_payments.issue_refund"},
+    "liftStop": {"kind": "tool", "name": "adp_payments.issue_refund"},
+}
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("method", CALLS)
+async def test_a_call_whose_result_was_not_kept_takes_effect_once(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """The process died between the effect and the kept result: the call that is sent again returns, and nothing is doubled."""
+    async with open_desk() as desk:
+        agent, session, gate = await started(desk, "acme")
+        lead = await desk.key("user_finance_lead", tenant="acme", roles=("finance_lead",), scopes=SCOPES)
+        key = lead if method.endswith("Gate") else agent
+        if method == "liftStop":
+            await desk.rpc(key, "emergencyStop", **CALLS[method])
+        asked = {**CALLS[method], "request_key": "k"}
+        asked |= {"gate_id": gate} if method.endswith("Gate") else {}
+        asked |= {} if "kind" in asked or "gate_id" in asked else {"session_id": session}
+
+        async def lose(*_: Any, **__: Any) -> None:
+            raise JournalUnavailable("the journal", "it is gone for a moment")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(audit, "keep_result", lose)
+            assert (await desk.rpc(key, method, **asked))["code"] == "journal_unavailable"
+        again = await desk.rpc(key, method, **asked)
+        assert again.keys() & {"session", "stop"}, again
+        assert await desk.rpc(key, method, **asked) == again
+        inbox = await desk.journal.head("acme", f"inbox:{session}")
+        stops = await desk.journal.head("acme", STREAM)
+        state = await load_state(desk.journal, "acme", session)
+    assert (inbox.seq, stops.seq) == {"emergencyStop": (0, 1), "liftStop": (0, 2)}.get(method, (1, 0))
+    assert state.extended == (MORE if method == "extendBudget" else {})
+
+
+async def test_a_pause_whose_result_was_not_kept_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sent again after the session was resumed, the call returns, and the session goes on."""
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool("shop.wait", mode="read_only")
+    async def wait() -> str:
+        begun.set()
+        await may_end.wait()
+        return "done"
+
+    decisions = [{"id": "work", "risk_tier": "low"}]
+    pack = Pack.model_validate({"name": "shop", "version": "1.0.0", "tools": (wait,), "decisions": decisions})
+    plan = {
+        "steps": [{"id": "a", "tool": "shop.wait"}, {"id": "b", "tool": "shop.wait", "depends_on": ["a"]}]
+    }
+    async with open_desk(None, pack) as desk:
+        key = await desk.key("ops", scopes=SCOPES)
+        found = await desk.rpc(key, "invokeAgent", request={"intent": "work"}, plan=plan, mode="batch")
+        asked = {"session_id": found["session"]["session_id"], "request_key": "k"}
+        await begun.wait()
+
+        async def lose(*_: Any, **__: Any) -> None:
+            raise JournalUnavailable("the journal", "it is gone for a moment")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(audit, "keep_result", lose)
+            pausing = asyncio.ensure_future(desk.rpc(key, "pauseSession", **asked))
+            while True:
+                if (await desk.journal.head("default", f"inbox:{asked['session_id']}")).seq:
+                    break
+                await asyncio.sleep(0.001)
+            may_end.set()
+            assert (await pausing)["code"] == "journal_unavailable"
+        assert (await desk.until(key, asked["session_id"], "paused"))["session"]["status"] == "paused"
+        await desk.rpc(key, "resumeSession", session_id=asked["session_id"])
+        assert "session" in await desk.rpc(key, "pauseSession", **asked)
+        assert (await desk.until(key, asked["session_id"]))["session"]["status"] == "completed"
 
 
 @pytest.mark.usefixtures("shop")

@@ -38,7 +38,8 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     """The login of the person who acts as `actor` in a development session; empty otherwise."""
     note: str = ""
     nonce: str = ""
-    """Random, so that no two messages in an inbox have the same bytes."""
+    """The key of the call that sent it, by which a repeat is recognised; without a key random, so that no two messages in an
+    inbox have the same bytes."""
 
 
 class Reply(_Message, frozen=True, kw_only=True, tag="reply"):
@@ -143,6 +144,7 @@ def reply(
     digest: str = "",
     listed: bool = False,
     changes: Mapping[str, Any] | None = None,
+    key: str = "",
 ) -> Reply:
     """Return an answer to a gate; raises `UsageError` for an invalid gate id, values that are not JSON, and a value that
     the answer does not take."""
@@ -171,6 +173,7 @@ def reply(
         listed=listed,
         changes=placed,
         note=storable(note),
+        nonce=key,
         **by(actor),
     )
 

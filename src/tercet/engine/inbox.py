@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 import msgspec
@@ -25,18 +25,45 @@ from tercet.engine.leases import POLL_MS, Held, LeaseClient
 from tercet.engine.personal.vault import seal_message
 from tercet.engine.rows import row_of
 from tercet.engine.session_reader import load_history, load_state
-from tercet.journal.errors import JournalCorrupt, LeaseHeld
+from tercet.journal.errors import JournalCorrupt, LeaseHeld, PositionConflict
 from tercet.journal.protocol import Append, Journal, Stored
 from tercet.journal.side_stream import append_next, name_owner, read_all
 
 
 async def post(journal: Journal, tenant: str, message: Message) -> int:
-    """Append a message to the inbox of its session, raise the tenant's change counter, and return its position."""
+    """Append a message to the inbox of its session, raise the tenant's change counter, and return its position. A message
+    with a key that the inbox holds already is not appended again."""
     # The inbox has no lease: after a lost connection a message is recognised by its bytes alone.
-    inbox = inbox_of(message.session)
-    data = messages.encode(msgspec.structs.replace(message, nonce=os.urandom(8).hex()))
+    inbox, key = inbox_of(message.session), message.nonce
+    data = messages.encode(msgspec.structs.replace(message, nonce=key or os.urandom(8).hex()))
     events = (name_owner(data, tenant, inbox),)
-    return (await append_next(journal, tenant, inbox, lambda _: events, notify=True)).seq
+    if not key:
+        return (await append_next(journal, tenant, inbox, lambda _: events, notify=True)).seq
+    while True:
+        stored = await read_all(journal, tenant, inbox)
+        if (posted := _position_of(stored, key)) is not None:
+            return posted
+        end = stored[-1].seq if stored else 0
+        unit = Append(tenant=tenant, stream=inbox, expected=end, events=events, notify=True)
+        with suppress(PositionConflict):
+            return (await journal.append(unit)).seq
+
+
+async def find_posted(journal: Journal, tenant: str, message: Message) -> int | None:
+    """Return the position of a message that was sent before with the same key; None if there is none."""
+    if not message.nonce:
+        return None
+    return _position_of(await read_all(journal, tenant, inbox_of(message.session)), message.nonce)
+
+
+def _position_of(stored: Iterable[Stored], key: str) -> int | None:
+    for each in stored:
+        with suppress(
+            UsageError
+        ):  # one that cannot be read here was sent by a newer version, and with another key
+            if messages.decode(each.data).nonce == key:
+                return each.seq
+    return None
 
 
 async def read_unread(journal: Journal, tenant: str, state: State) -> list[Stored]:
@@ -88,13 +115,14 @@ async def deliver(leases: LeaseClient, message: Message, on_held: Held) -> State
     The process that runs the session reads its inbox; if there is none, it is read here. A message that the current
     state does not allow raises `UsageError`, and nothing is written.
     """
-    state = await refresh_state(leases, message.session)
-    message_rules.event_of(message, state, leases.clock.now())
-    message_rules.demand_current_rules(message, state)
-    message = await seal_message(leases.journal, leases.tenant, message, state)
-    return await wait_until_read(
-        leases, message.session, await post(leases.journal, leases.tenant, message), on_held
-    )
+    journal, tenant = leases.journal, leases.tenant
+    position = await find_posted(journal, tenant, message)
+    if position is None:
+        state = await refresh_state(leases, message.session)
+        message_rules.event_of(message, state, leases.clock.now())
+        message_rules.demand_current_rules(message, state)
+        position = await post(journal, tenant, await seal_message(journal, tenant, message, state))
+    return await wait_until_read(leases, message.session, position, on_held)
 
 
 async def wait_until_read(leases: LeaseClient, session: str, position: int, on_held: Held) -> State:

@@ -17,7 +17,10 @@ from tercet.packs.people import people_of
 
 
 class People(ABC):
-    """The methods of a runtime by which people answer gates and direct sessions."""
+    """The methods of a runtime by which people answer gates and direct sessions.
+
+    `key` makes a call idempotent: sent again to the session with the same key, it takes effect once.
+    """
 
     @abstractmethod
     async def say(self, said: Message) -> RunResult:
@@ -35,16 +38,24 @@ class People(ABC):
     async def state(self, session_id: str) -> State:
         """Return the state of a session."""
 
-    async def approve(self, gate_id: str, *, actor: Actor, note: str = "", digest: str = "") -> RunResult:
+    async def approve(
+        self, gate_id: str, *, actor: Actor, note: str = "", digest: str = "", key: str = ""
+    ) -> RunResult:
         """Approve the call that a gate shows, or the one with this digest; `resume` continues a session that no process runs."""
-        return await self._reply(gate_id, "approve", actor, note=note, digest=digest)
+        return await self._reply(gate_id, "approve", actor, note=note, digest=digest, key=key)
 
-    async def deny(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
+    async def deny(self, gate_id: str, *, actor: Actor, note: str = "", key: str = "") -> RunResult:
         """Deny the call: the run ends rejected."""
-        return await self._reply(gate_id, "deny", actor, note=note)
+        return await self._reply(gate_id, "deny", actor, note=note, key=key)
 
     async def modify(
-        self, gate_id: str, *, actor: Actor, note: str, changes: Mapping[str, Any] | None = None
+        self,
+        gate_id: str,
+        *,
+        actor: Actor,
+        note: str,
+        changes: Mapping[str, Any] | None = None,
+        key: str = "",
     ) -> RunResult:
         """Send the call back to the planner with a note on what to change, which voids earlier approvals; outputs are
         repaired.
@@ -52,25 +63,39 @@ class People(ABC):
         With `changes`, set values in the call instead, by parameter name or JSON Pointer: the plan is reviewed with
         them, and another person approves the changed call.
         """
-        return await self._reply(gate_id, "modify", actor, note=note, changes=changes)
+        return await self._reply(gate_id, "modify", actor, note=note, changes=changes, key=key)
 
-    async def withdraw(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
+    async def withdraw(self, gate_id: str, *, actor: Actor, note: str = "", key: str = "") -> RunResult:
         """Withdraw an approval of your own, as long as the call has not begun."""
-        return await self._reply(gate_id, "withdraw", actor, note=note)
+        return await self._reply(gate_id, "withdraw", actor, note=note, key=key)
 
     async def settle(
-        self, gate_id: str, *, happened: bool, value: Any = None, actor: Actor, note: str = ""
+        self,
+        gate_id: str,
+        *,
+        happened: bool,
+        value: Any = None,
+        actor: Actor,
+        note: str = "",
+        key: str = "",
     ) -> RunResult:
         """Settle a call of unknown outcome: whether it happened, and its result."""
         answer = "happened" if happened else "did_not_happen"
-        return await self._reply(gate_id, answer, actor, note=note, value=value)
+        return await self._reply(gate_id, answer, actor, note=note, value=value, key=key)
 
     async def decide(
-        self, gate_id: str, answer: Answered, *, actor: Actor, note: str = "", value: Any = None
+        self,
+        gate_id: str,
+        answer: Answered,
+        *,
+        actor: Actor,
+        note: str = "",
+        value: Any = None,
+        key: str = "",
     ) -> RunResult:
         """Decide how an escalated run continues (extend, replan, accept_partial, abandon), or whether the effects of a
         failed run are compensated (compensate, keep)."""
-        return await self._reply(gate_id, answer, actor, note=note, value=value)
+        return await self._reply(gate_id, answer, actor, note=note, value=value, key=key)
 
     async def _reply(self, gate_id: str, answer: Answered, actor: Actor, **said: Any) -> RunResult:
         """Send the reply to a gate, with the roles that the actor holds now."""
@@ -78,29 +103,33 @@ class People(ABC):
         is_listed = self.roles(person.id) is not None
         return await self.say(messages.reply(gate_id, answer, person, listed=is_listed, **said))
 
-    async def pause(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
+    async def pause(self, session_id: str, *, actor: Actor, note: str = "", key: str = "") -> RunResult:
         """Pause a session once the calls in progress have ended; `resume` continues it."""
         return await self.say(
-            Pause(session=session_id, note=storable(note), **messages.by(self.known(actor)))
+            Pause(session=session_id, note=storable(note), nonce=key, **messages.by(self.known(actor)))
         )
 
-    async def cancel(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
+    async def cancel(self, session_id: str, *, actor: Actor, note: str = "", key: str = "") -> RunResult:
         """Cancel a run; its effects are compensated, kept or asked about, as its pack says.
 
         A session that no process runs ends when it is resumed.
         """
         return await self.say(
-            Cancel(session=session_id, note=storable(note), **messages.by(self.known(actor)))
+            Cancel(session=session_id, note=storable(note), nonce=key, **messages.by(self.known(actor)))
         )
 
-    async def extend(self, session_id: str, more: dict[str, int], *, actor: Actor) -> RunResult:
+    async def extend(
+        self, session_id: str, more: dict[str, int], *, actor: Actor, key: str = ""
+    ) -> RunResult:
         """Add to the budget of a run; one that was escalated for lack of it continues when it is resumed."""
         amounts = messages.demand_extension(more)
         state = await self.state(session_id)
         for gate in state.gates.values():
             if gate.kind == "escalation":
-                return await self._reply(gate.id, "extend", actor, value=amounts)
-        return await self.say(Extend(session=session_id, more=amounts, **messages.by(self.known(actor))))
+                return await self._reply(gate.id, "extend", actor, value=amounts, key=key)
+        return await self.say(
+            Extend(session=session_id, more=amounts, nonce=key, **messages.by(self.known(actor)))
+        )
 
 
 class Roster:

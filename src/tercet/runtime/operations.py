@@ -49,10 +49,12 @@ class Operations(OpenRuntime):
         """Send a message to a session, in whichever process it runs, and return the result once it is recorded."""
         driver = self._pool.get(said.session)
         if driver is not None:
-            # Raises at once if the message cannot be accepted.
-            message_rules.event_of(said, driver.state, driver.now())
-            said = await seal_message(self.journal, self.tenant, said, driver.state)
-            position = await inbox.post(self.journal, self.tenant, said)
+            position = await inbox.find_posted(self.journal, self.tenant, said)
+            if position is None:
+                # Raises at once if the message cannot be accepted.
+                message_rules.event_of(said, driver.state, driver.now())
+                said = await seal_message(self.journal, self.tenant, said, driver.state)
+                position = await inbox.post(self.journal, self.tenant, said)
             if (state := await driver.control.read_up_to(position)) is not None:
                 return await self._result(
                     await inbox.check_received(self.journal, self.tenant, state, position)
@@ -65,9 +67,9 @@ class Operations(OpenRuntime):
 
     # --- operators ---
 
-    async def halt(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
+    async def halt(self, kind: StopKind, name: str, *, actor: Actor, note: str = "", key: str = "") -> Stop:
         """Stop a tool, a pack or the tenant in every process: nothing that it names is called any more. Runs that would
-        call it are paused, and can be resumed once the stop is lifted."""
+        call it are paused, and can be resumed once the stop is lifted. Sent again with the same `key`, it is made once."""
         demand_kind(kind)
         if kind == "tenant" and name != self.tenant:
             raise UsageError(
@@ -75,15 +77,15 @@ class Operations(OpenRuntime):
                 code="wrong_tenant",
                 remedy="stop it from a runtime of that tenant",
             )
-        return await self._stops.write(self._stop_of(kind, name, actor, note))
+        return await self._stops.write(self._stop_of(kind, name, actor, note, key))
 
-    async def lift(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
-        """End an emergency stop."""
+    async def lift(self, kind: StopKind, name: str, *, actor: Actor, note: str = "", key: str = "") -> Stop:
+        """End an emergency stop; sent again with the same `key`, once."""
         demand_kind(kind)
-        return await self._stops.write(self._stop_of(kind, name, actor, note, is_lifted=True))
+        return await self._stops.write(self._stop_of(kind, name, actor, note, key, is_lifted=True))
 
     def _stop_of(
-        self, kind: StopKind, name: str, actor: Actor, note: str, *, is_lifted: bool = False
+        self, kind: StopKind, name: str, actor: Actor, note: str, key: str, *, is_lifted: bool = False
     ) -> Stop:
         return Stop(
             kind=kind,
@@ -92,6 +94,7 @@ class Operations(OpenRuntime):
             at=self._clock.now(),
             note=storable(note),
             is_lifted=is_lifted,
+            key=key,
         )
 
     async def sweep(self) -> SweepResult:

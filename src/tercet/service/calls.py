@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ import orjson
 from pydantic import BaseModel
 
 from tercet.contracts.shape import as_object
-from tercet.contracts.values.canonical import canonical, hash_bytes
+from tercet.contracts.values.canonical import canonical, digest, hash_bytes
 from tercet.contracts.values.plain import storable
 from tercet.engine.leases import POLL_MS, TICK_MS, HeldLease, LeaseClient
 from tercet.engine.personal.sealing import reveal
@@ -57,6 +58,10 @@ async def _carry_out(
 ) -> dict[str, Any]:
     caller.demand(method.scope)
     params = method.params.model_validate({} if given is None else given)
+    stream = _call_stream(caller, name, params)
+    hashed = hash_bytes(canonical(params.model_dump(mode="json"))) if stream else ""
+    if stream:
+        caller = replace(caller, call_key=digest([stream, hashed]))
 
     async def make() -> dict[str, Any]:
         result = await method.call(service, caller, params)
@@ -65,24 +70,23 @@ async def _carry_out(
         return result
 
     async with asyncio.timeout(CALL_S):
-        stream = _call_stream(caller, name, params)
-        return await (_make_once(service, caller.tenant, stream, params, make) if stream else make())
+        return await (_make_once(service, caller.tenant, stream, hashed, make) if stream else make())
 
 
 async def _make_once(
     service: Service,
     tenant: str,
     stream: str,
-    params: BaseModel,
+    hashed: str,
     make: Callable[[], Awaitable[dict[str, Any]]],
 ) -> dict[str, Any]:
     """Return the kept result of a call; if there is none, make it, and keep its result.
 
     The same call that is sent meanwhile waits, also in another process: the lease on the call's stream decides. A process
-    that dies before the result is kept leaves its lease to end, and the call is then made again.
+    that dies before the result is kept leaves its lease to end, and the call is then made again: what it has written into an
+    inbox, or as a stop, carries the call's key, and is not written twice.
     """
     journal, clock = service.hub.journal, service.hub.clock
-    hashed = hash_bytes(canonical(params.model_dump(mode="json")))
     leases = LeaseClient(journal=journal, tenant=tenant, clock=clock)
     lock = service.calls.setdefault((tenant, stream), asyncio.Lock())
     async with lock:

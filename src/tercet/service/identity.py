@@ -22,6 +22,8 @@ class Caller:
     """What identifies the credential in the audit log; not a secret."""
     is_dev: bool = False
     """Whether the service runs in development mode, in which they may act as others."""
+    call_key: str = ""
+    """What names the call that they make among its repeats; empty without a request key."""
 
     def demand(self, scope: Scope) -> None:
         """Raise `ServiceError` if the credential does not have a scope."""

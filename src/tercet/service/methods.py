@@ -260,7 +260,10 @@ async def _demand_owner(caller: Caller, runtime: Runtime, session: str) -> None:
 async def pause_session(service: Service, caller: Caller, params: SessionCommand) -> dict[str, Any]:
     """Pause a session once the calls in progress have ended."""
     return await _steered(
-        service, caller, params.session_id, lambda r, a: r.pause(params.session_id, actor=a, note=params.note)
+        service,
+        caller,
+        params.session_id,
+        lambda r, a: r.pause(params.session_id, actor=a, note=params.note, key=caller.call_key),
     )
 
 
@@ -282,14 +285,17 @@ async def cancel_session(service: Service, caller: Caller, params: SessionComman
         service,
         caller,
         params.session_id,
-        lambda r, a: r.cancel(params.session_id, actor=a, note=params.note),
+        lambda r, a: r.cancel(params.session_id, actor=a, note=params.note, key=caller.call_key),
     )
 
 
 async def extend_budget(service: Service, caller: Caller, params: ExtendBudget) -> dict[str, Any]:
     """Add to the budget of a run."""
     return await _steered(
-        service, caller, params.session_id, lambda r, a: r.extend(params.session_id, params.more, actor=a)
+        service,
+        caller,
+        params.session_id,
+        lambda r, a: r.extend(params.session_id, params.more, actor=a, key=caller.call_key),
     )
 
 
@@ -340,28 +346,38 @@ async def approve_gate(service: Service, caller: Caller, params: ApproveGate) ->
     """Approve the call that a gate shows."""
     gate, note, digest = params.gate_id, params.note, params.digest or ""
     return await _answered(
-        service, caller, gate, lambda r, a: r.approve(gate, actor=a, note=note, digest=digest)
+        service,
+        caller,
+        gate,
+        lambda r, a: r.approve(gate, actor=a, note=note, digest=digest, key=caller.call_key),
     )
 
 
 async def deny_gate(service: Service, caller: Caller, params: GateAnswer) -> dict[str, Any]:
     """Deny the call: the run ends rejected."""
     gate = params.gate_id
-    return await _answered(service, caller, gate, lambda r, a: r.deny(gate, actor=a, note=params.note))
+    return await _answered(
+        service, caller, gate, lambda r, a: r.deny(gate, actor=a, note=params.note, key=caller.call_key)
+    )
 
 
 async def modify_gate(service: Service, caller: Caller, params: ModifyGate) -> dict[str, Any]:
     """Set values in the call, or send it back to the planner with a note."""
     gate, note, changes = params.gate_id, params.note, params.changes
     return await _answered(
-        service, caller, gate, lambda r, a: r.modify(gate, actor=a, note=note, changes=changes)
+        service,
+        caller,
+        gate,
+        lambda r, a: r.modify(gate, actor=a, note=note, changes=changes, key=caller.call_key),
     )
 
 
 async def withdraw_approval(service: Service, caller: Caller, params: GateAnswer) -> dict[str, Any]:
     """Withdraw an approval of your own, as long as the call has not begun."""
     gate = params.gate_id
-    return await _answered(service, caller, gate, lambda r, a: r.withdraw(gate, actor=a, note=params.note))
+    return await _answered(
+        service, caller, gate, lambda r, a: r.withdraw(gate, actor=a, note=params.note, key=caller.call_key)
+    )
 
 
 async def settle_outcome(service: Service, caller: Caller, params: SettleOutcome) -> dict[str, Any]:
@@ -371,7 +387,9 @@ async def settle_outcome(service: Service, caller: Caller, params: SettleOutcome
         service,
         caller,
         gate,
-        lambda r, a: r.settle(gate, happened=params.happened, value=value, actor=a, note=note),
+        lambda r, a: r.settle(
+            gate, happened=params.happened, value=value, actor=a, note=note, key=caller.call_key
+        ),
     )
 
 
@@ -380,7 +398,7 @@ async def decide_escalation(service: Service, caller: Caller, params: DecideEsca
 
     What another method needs a scope for needs it here as well: `extendBudget`, and `cancelSession` for the runs of others.
     """
-    gate, said = params.gate_id, {"note": params.note, "value": params.value}
+    gate, said = params.gate_id, {"note": params.note, "value": params.value, "key": caller.call_key}
     if params.decision == "extend":
         caller.demand("operate")
     elif params.decision == "abandon":
@@ -417,7 +435,8 @@ async def emergency_stop(service: Service, caller: Caller, params: StopRef) -> d
             f"a stop of a {params.kind} needs its name", code="usage", remedy="send name", status=409
         )
     actor = actor_for(caller, runtime)
-    return {"stop": views.stop_view(await runtime.halt(params.kind, name, actor=actor, note=params.note))}
+    stop = await runtime.halt(params.kind, name, actor=actor, note=params.note, key=caller.call_key)
+    return {"stop": views.stop_view(stop)}
 
 
 async def lift_stop(service: Service, caller: Caller, params: StopRef) -> dict[str, Any]:
@@ -425,7 +444,7 @@ async def lift_stop(service: Service, caller: Caller, params: StopRef) -> dict[s
     runtime = await service.hub.runtime(caller.tenant, next(iter(service.hub.packs)))
     name = params.name or (caller.tenant if params.kind == "tenant" else "")
     actor = actor_for(caller, runtime)
-    stop = await runtime.lift(params.kind, name, actor=actor, note=params.note)
+    stop = await runtime.lift(params.kind, name, actor=actor, note=params.note, key=caller.call_key)
     return {"stop": views.stop_view(stop), "resumed": await _resume_stopped(service, caller.tenant)}
 
 

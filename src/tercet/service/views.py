@@ -72,7 +72,9 @@ async def find_gate(runtime: Runtime, gate: str, now: int) -> PendingGate:
 
 def stop_view(stop: Stop) -> dict[str, Any]:
     """Return an emergency stop."""
-    return {**msgspec.structs.asdict(stop), "at": timestamp(stop.at)}
+    fields = msgspec.structs.asdict(stop)
+    del fields["key"]
+    return {**fields, "at": timestamp(stop.at)}
 
 
 def audit_view(position: int, entry: AuditEntry) -> dict[str, Any]:

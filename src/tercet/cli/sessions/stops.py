@@ -236,4 +236,6 @@ async def _tools(journal: Journal, pack_hash: str) -> set[str]:
 
 
 def _json(stop: Stop) -> dict[str, Any]:
-    return {**msgspec.structs.asdict(stop), "at": timestamp(stop.at)}
+    fields = msgspec.structs.asdict(stop)
+    del fields["key"]
+    return {**fields, "at": timestamp(stop.at)}

@@ -41,6 +41,8 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: int
     note: str = ""
     is_lifted: bool = False
+    key: str = ""
+    """The key of the call that wrote it, by which a repeat is recognised; empty if the call had none."""
 
     @property
     def reason(self) -> str:
@@ -99,9 +101,12 @@ class EmergencyStops:
         return tuple(stop for stop in self._stops.values() if not stop.is_lifted)
 
     async def write(self, stop: Stop) -> Stop:
-        """Write a stop or its end, and raise the change counter. Raises `UsageError` if there is nothing to lift."""
+        """Write a stop or its end, and raise the change counter; return what an earlier call with the same key wrote. Raises
+        `UsageError` if there is nothing to lift."""
         while True:
             await self.refresh()
+            if stop.key and (written := await self._written_by(stop.key)) is not None:
+                return written
             standing = self._stops.get((stop.kind, stop.name))
             if stop.is_lifted and (standing is None or standing.is_lifted):
                 raise UsageError(
@@ -122,3 +127,11 @@ class EmergencyStops:
                 continue  # another stop was written at the same moment
             await self.refresh()
             return stop
+
+    async def _written_by(self, key: str) -> Stop | None:
+        """Return the stop that a call with this key has written, as far as this process has read."""
+        for stored in await read_all(self._journal, self._tenant, STREAM):
+            stop = read(stored.data, self._tenant)
+            if stop.key == key and stored.seq <= self._position:
+                return stop
+        return None
