@@ -61,8 +61,11 @@ class Http:
     """Where browsers are sent that ask for `/`."""
     notifier: Notifier | None = None
     """What delivers notifications in this process, if anything does."""
-    is_closing: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the service stops: streams end, and `/readyz` says so."""
+
+    @property
+    def is_closing(self) -> asyncio.Event:
+        """Set when the service stops."""
+        return self.service.is_closing
 
 
 class ErrorBody(BaseModel):

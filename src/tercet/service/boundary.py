@@ -194,8 +194,12 @@ class Boundary:
             await self._app(scope, receive, send)
             return
 
+        has_begun = False
+
         async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+            nonlocal has_begun
             if message["type"] == "http.response.start":
+                has_begun = True
                 present = {name.lower() for name, _ in message["headers"]}
                 more = [
                     (name.encode(), value.encode())
@@ -212,6 +216,10 @@ class Boundary:
             await self._app(scope, receive, send_with_headers)
         except ServiceError as error:
             await respond(send_with_headers, error)
+        except asyncio.CancelledError:
+            if not has_begun:
+                await respond(send_with_headers, _stopping())
+            raise
         finally:
             self._under_way -= 1
             self._places.release(scope)
@@ -256,6 +264,15 @@ def _single_headers(scope: Scope) -> dict[bytes, str]:
     if b"transfer-encoding" in headers and b"content-length" in headers:
         raise _ambiguous("the request gives its length in two ways")
     return headers
+
+
+def _stopping() -> ServiceError:
+    return ServiceError(
+        "the service stopped before the call was over, which may still take effect",
+        code="stopping",
+        remedy="look at the session before you send it again, or send it with the same request_key",
+        status=503,
+    )
 
 
 def _ambiguous(message: str) -> ServiceError:

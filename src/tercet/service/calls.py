@@ -26,6 +26,8 @@ from tercet.service.methods import METHODS, Method, Service
 
 CALL_S = 60
 """How long a call may take."""
+STOPPING = "stopping"
+"""The outcome of a call that was not over when the service stopped: it may have taken effect."""
 _SUBJECTS = ("session_id", "gate_id", "name")
 
 
@@ -45,6 +47,11 @@ async def call(service: Service, caller: Caller, name: str, given: Any) -> dict[
         )
     try:
         result = await _carry_out(service, caller, name, method, given)
+    except asyncio.CancelledError:
+        if method.is_mutating:
+            # The service stops: the call may have taken effect, and the log must say so.
+            await asyncio.shield(_audit(service, caller, name, given, STOPPING))
+        raise
     except Exception as error:
         refusal = understand(error)
         if method.is_mutating:

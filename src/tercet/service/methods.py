@@ -85,6 +85,8 @@ class Service:
         default_factory=WeakValueDictionary[tuple[str, str], asyncio.Lock]
     )
     """The calls with a request key that this process makes, by tenant and stream: one at a time each."""
+    is_closing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the service stops: calls wait no longer, streams end, and `/readyz` says so."""
 
     def now(self) -> int:
         """Return the wall time."""
@@ -170,19 +172,29 @@ def _demand_no_higher_mode(runtime: Runtime, asked: ApprovalMode | None) -> None
 
 
 async def _settled(service: Service, runtime: Runtime, session: str, wait_ms: int) -> None:
-    """Wait until a session is over, waits for a person or is paused, but no longer than asked for."""
-    pause = _FIRST_POLL_S
+    """Wait until a session is at rest, but no longer than asked for, nor than the service runs: the caller then sees how far
+    it is."""
+    resting = asyncio.ensure_future(_rest(service, runtime, session))
+    closing = asyncio.ensure_future(service.is_closing.wait())
     try:
-        async with asyncio.timeout(wait_ms / 1000):
-            while True:
-                await service.worker.rest(runtime.tenant, session)
-                row = await runtime.journal.session(runtime.tenant, session)
-                if row is None or (row.status != "in_progress" and not service.worker.is_carrying(row)):
-                    return
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _MOST_POLL_S)
-    except TimeoutError:
-        return  # the caller sees how far it is
+        await asyncio.wait((resting, closing), timeout=wait_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
+        if resting.done():
+            resting.result()
+    finally:
+        resting.cancel()
+        closing.cancel()
+
+
+async def _rest(service: Service, runtime: Runtime, session: str) -> None:
+    """Wait until a session is over, waits for a person or is paused."""
+    pause = _FIRST_POLL_S
+    while True:
+        await service.worker.rest(runtime.tenant, session)
+        row = await runtime.journal.session(runtime.tenant, session)
+        if row is None or (row.status != "in_progress" and not service.worker.is_carrying(row)):
+            return
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _MOST_POLL_S)
 
 
 async def get_session(service: Service, caller: Caller, params: SessionRef) -> dict[str, Any]:

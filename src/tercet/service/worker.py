@@ -27,6 +27,8 @@ AT_ONCE = 16
 """How many sessions one worker carries at the same time."""
 POLL_MS = 250
 """How often it looks for sessions that other processes have started, answered or left."""
+STOP_S = 10
+"""How long sessions under way have to come to rest once the worker stops."""
 _SHARE = 4
 """One of so many places is kept from a tenant that has all the others, so that its long runs do not keep others waiting."""
 _PAGE = 2 * AT_ONCE
@@ -136,7 +138,9 @@ class Worker:
                     await self._wakeup.wait()
 
     async def stop(self) -> None:
-        """Begin nothing more, let the sessions under way come to rest, and leave them to the next worker."""
+        """Begin nothing more, let the sessions under way come to rest, and leave them to the next worker: after STOP_S seconds
+        as if this process had died."""
+        deadline = asyncio.get_running_loop().time() + STOP_S
         self._is_stopping = True
         self._wakeup.set()
         for waiter in self._waiters.values():
@@ -144,6 +148,9 @@ class Worker:
         while self._running:
             for runtime in self._hub:
                 runtime.hand_over()
+            if asyncio.get_running_loop().time() > deadline:
+                for task in self._running.values():
+                    task.cancel()
             await asyncio.wait(self._running.values(), timeout=0.1)
 
     async def _look(self) -> None:
