@@ -336,7 +336,9 @@ def test_what_there_is_may_be_accepted_by_somebody_else(
 
 
 @pytest.mark.req("R234")
-def test_what_cannot_be_taken_back_is_left_for_a_person(tercet: Tercet, handed_over: str) -> None:
+def test_what_cannot_be_taken_back_is_left_for_a_person(
+    tercet: Tercet, office: Office, handed_over: str
+) -> None:
     """An abandoned run says what is left of it, and the command with which that is settled."""
     assert tercet("gates", "decide", handed_over, "abandon").code == 0
     session = session_of(handed_over)
@@ -347,9 +349,11 @@ def test_what_cannot_be_taken_back_is_left_for_a_person(tercet: Tercet, handed_o
     shown = tercet("sessions", "show", session, "--json").json
     assert shown["rollback"]["requires_manual_intervention"] is True
     assert tercet("sessions", "prune", "--older-than", "1ms", "--json").json["pruned"] == 0
+    assert code_of(tercet("sessions", "settle", session, "bake", "--json")) == (2, "own_gate")
+    office.be("bruno")
     settled = tercet("sessions", "settle", session, "bake", "--note", "ate it", "--json").json
-    assert (settled["actor"], settled["left"]) == ("agt_support", [])
-    assert "bake was not compensated, settled by agt_support" in tercet("sessions", "show", session).out
+    assert (settled["actor"], settled["left"]) == ("bruno", [])
+    assert "bake was not compensated, settled by bruno" in tercet("sessions", "show", session).out
     assert code_of(tercet("sessions", "settle", session, "bake", "--json")) == (2, "already_settled")
     assert code_of(tercet("sessions", "settle", session, "look", "--json")) == (2, "nothing_to_settle")
     asyncio.run(_let_go(session))

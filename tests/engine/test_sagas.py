@@ -10,6 +10,7 @@ import pytest
 from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
+from tercet.contracts.request import Actor
 from tercet.contracts.runs.record import FailureReport
 from tercet.contracts.runs.saga import RollbackStatus
 from tercet.core import events as e
@@ -26,6 +27,7 @@ from .test_limits import failing
 from .test_runs import Script
 from .workshop import ADA, ASK, BOB, Behave, Death, Workshop, echo, events, plan, step
 
+EVE = Actor(id="eve")
 BOSS = Gate(name="BOSS", roles=("boss",), ttl_ms=60_000)
 UNDO = {"tool": "undo.it", "params": {"n": {"$from": "self#/n"}}}
 WAITS = plan(step("a"), step("b", depends_on=("a",)), step("w", "wipe.it", depends_on=("b",)))
@@ -563,14 +565,21 @@ async def test_an_operator_settles_what_is_left(workshop: Workshop, url: str) ->
             ("", "nothing_to_settle"),
         ):
             with pytest.raises(UsageError) as caught:
-                await runtime.settle_rollback(session, name, actor=ADA)
+                await runtime.settle_rollback(session, name, actor=BOB)
             assert caught.value.code == code
-        await runtime.settle_rollback(session, "a", actor=ADA)
+        with pytest.raises(UsageError) as caught:
+            await runtime.settle_rollback(session, "a", actor=ADA)
+        assert caught.value.code == "own_gate"
+        with pytest.raises(UsageError) as caught:
+            await runtime.settle_rollback(session, "a", actor=Actor(id="eve", auth="simulated"))
+        assert caught.value.code == "simulation_refused"
+        for _ in range(2):  # sent again with its key, it is the same settlement
+            await runtime.settle_rollback(session, "a", actor=EVE, key="k")
         report = await report_of(runtime, session)
         assert report.rollback is not None
         assert [(entry.settled_by, entry.note) for entry in report.rollback.log] == [
             ("bob", "by hand"),
-            ("ada", ""),
+            ("eve", ""),
         ]
         assert (report.rollback.success, report.rollback.requires_manual_intervention) == (False, False)
         assert report.next_commands == (f"tercet sessions show {session}",)

@@ -449,6 +449,19 @@ def _may_settle(said: Reply, gate: OpenGate, state: State) -> None:
         raise _role_missing(said, gate, "answer")
 
 
+def demand_settler(said: Reply, step: str, state: State) -> None:
+    """Raise `UsageError` unless a person may say that the effect of a step was dealt with: not the owner of the run, and for
+    a call that was approved only people of its gates."""
+    _demand_person(said)
+    _demand_simulation(said, state)
+    _demand_other_than_owner(
+        said, state, "cannot settle what it left", "let another person say what was done about it"
+    )
+    gates = [gate for gate in state.approved.values() if step in gate.calls and gate.needs]
+    if gates and not any(gate.counts(name, said.roles) for gate in gates for name in gate.needs):
+        raise _role_missing(said, gates[0], "settle what was approved at")
+
+
 def _demand_result(said: Reply, gate: OpenGate, state: State) -> None:
     """Raise `UsageError` for an entered result that the tool's schema does not allow."""
     _may_settle(said, gate, state)

@@ -15,7 +15,7 @@ from tercet.contracts.runs.session import (
     ProgressEnvelope,
 )
 from tercet.contracts.values.plain import storable
-from tercet.core import message_rules
+from tercet.core import message_rules, messages
 from tercet.core.messages import Message
 from tercet.core.state import State
 from tercet.engine import inbox, progress
@@ -108,17 +108,23 @@ class Operations(OpenRuntime):
         return await self._watchdog.record_overdue(session_id)
 
     async def settle_rollback(
-        self, session_id: str, step: str, *, actor: Actor, note: str = ""
+        self, session_id: str, step: str, *, actor: Actor, note: str = "", key: str = ""
     ) -> RollbackResult:
-        """Record how an operator settled an effect that could not be compensated."""
-        return await artifacts.settle_rollback(
-            self.journal,
-            self.tenant,
-            await self.state(session_id),
-            step,
-            by=storable(as_actor(actor).id),
+        """Record how an operator settled an effect that could not be compensated: not the owner of the run, and for a call
+        that was approved only a person of its gates. Sent again with the same `key`, it is recorded once."""
+        person = self.known(as_actor(actor))
+        said = messages.Reply(
+            session=session_id,
+            gate="",
+            answer="happened",
+            listed=self.roles(person.id) is not None,
             note=storable(note),
-            now=self._clock.now(),
+            nonce=key,
+            **messages.by(person),
+        )
+        state = await self.state(session_id)
+        return await artifacts.settle_rollback(
+            self.journal, self.tenant, state, step, said, self._clock.now()
         )
 
     async def prune(self, *, older_than_ms: int | None = None) -> int:

@@ -424,7 +424,9 @@ async def settle_rollback(service: Service, caller: Caller, params: SettleRollba
     """Record that a person has dealt with an effect that a run without success could not compensate."""
     runtime = await service.hub.of_session(caller.tenant, params.session_id)
     actor = actor_for(caller, runtime)
-    settled = await runtime.settle_rollback(params.session_id, params.step, actor=actor, note=params.note)
+    settled = await runtime.settle_rollback(
+        params.session_id, params.step, actor=actor, note=params.note, key=caller.call_key
+    )
     return {"rollback": settled.model_dump(mode="json")}
 
 

@@ -16,6 +16,8 @@ from tercet.contracts.runs.record import AgentResult, FailureReport, HaltRecord
 from tercet.contracts.runs.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.contracts.values.canonical import digest
 from tercet.core import effects as undoing
+from tercet.core.message_rules import demand_settler
+from tercet.core.messages import Reply
 from tercet.core.state import State
 from tercet.core.transcript import moment
 from tercet.engine.checks.provenance import audit_of, provenance_of, read_trail
@@ -115,6 +117,10 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str
     at: int
     note: str = ""
+    simulated_by: str = ""
+    """The login of the person who acted as `by` in a development session; empty otherwise."""
+    key: str = ""
+    """The key of the call that wrote it, by which a repeat is recognised; empty if the call had none."""
 
 
 _decode = msgspec.json.Decoder(Settlement).decode
@@ -157,11 +163,12 @@ def _settled_fields(entry: RollbackEntry, settlement: Settlement) -> dict[str, s
 
 
 async def settle_rollback(
-    journal: Journal, tenant: str, state: State, step: str, *, by: str, note: str, now: int
+    journal: Journal, tenant: str, state: State, step: str, said: Reply, now: int
 ) -> RollbackResult:
     """Record the settlement of an effect that could not be compensated, and return the result with it.
 
-    Raises `UsageError` for a session that is not over, a step with nothing to settle, and one that is already settled.
+    Raises `UsageError` for a session that is not over, a step with nothing to settle, one that is already settled, and a
+    person who may not settle it.
     """
     session = state.start.session
     if not state.is_over:
@@ -172,11 +179,16 @@ async def settle_rollback(
             if state.gates
             else f"tercet sessions resume {session} brings it to its end",
         )
-    settlement = Settlement(step=step, by=by, at=now, note=note)
+    settlement = Settlement(
+        step=step, by=said.actor, at=now, note=said.note, simulated_by=said.simulated_by, key=said.nonce
+    )
     data = name_owner(msgspec.json.encode(settlement), tenant, rollback_of(session))
     while True:
         settled = await _settlements(journal, tenant, state)
+        if said.nonce and any(each.key == said.nonce for each in settled):
+            break  # the call was sent again
         _demand_open(state, settled, step)
+        demand_settler(said, step, state)
         unit = Append(tenant=tenant, stream=rollback_of(session), expected=len(settled), events=(data,))
         try:
             await journal.append(unit)
