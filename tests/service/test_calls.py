@@ -427,6 +427,16 @@ async def test_in_development_one_person_acts_as_several(shop: Path) -> None:
         gate = started["gates"][0]
         assert (await desk.rpc(me, "approveGate", _as="agt_support", gate_id=gate))["code"] == "own_gate"
         assert (await desk.rpc(me, "approveGate", _as="nobody", gate_id=gate))["code"] == "unknown_actor"
+        for method, more in (
+            ("listGates", {}),
+            ("eraseSubject", {"subject": "x"}),
+            ("emergencyStop", {"kind": "tenant"}),
+        ):
+            assert (await desk.rpc(me, method, _as="nobody", **more))["code"] == "unknown_actor"
+        tool = {"kind": "tool", "name": "no.such"}
+        for method in ("emergencyStop", "liftStop"):
+            stop = (await desk.rpc(me, method, _as="user_finance_lead", **tool))["stop"]
+            assert (stop["by"], stop["simulated_by"]) == ("user_finance_lead", "olga")
         refused = await desk.rpc(other, "approveGate", _as="user_finance_lead", gate_id=gate)
         assert refused["code"] == "simulation_refused"
         await desk.rpc(me, "approveGate", _as="user_finance_lead", gate_id=gate)
@@ -434,7 +444,8 @@ async def test_in_development_one_person_acts_as_several(shop: Path) -> None:
         assert done["session"]["status"] == "completed"
         record = (await desk.rpc(me, "getRecord", session_id=started["session"]["session_id"]))["record"]
         assert record["approvals"][0]["auth"] == "simulated"
-        (entry,) = [each for _, each in await read_audit(desk.journal, "default") if each.outcome == "ok"][1:]
+        entries = [each for _, each in await read_audit(desk.journal, "default")]
+        (entry,) = [each for each in entries if (each.method, each.outcome) == ("approveGate", "ok")]
         assert (entry.actor, entry.simulated_by) == ("user_finance_lead", "olga")
     async with open_desk() as desk:
         refused = await desk.rpc(desk.running.local_key, "listGates", _as="agt_support")

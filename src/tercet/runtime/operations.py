@@ -87,10 +87,12 @@ class Operations(OpenRuntime):
     def _stop_of(
         self, kind: StopKind, name: str, actor: Actor, note: str, key: str, *, is_lifted: bool = False
     ) -> Stop:
+        sender = messages.by(as_actor(actor))
         return Stop(
             kind=kind,
             name=storable(name),
-            by=storable(as_actor(actor).id),
+            by=sender["actor"],
+            simulated_by=sender["simulated_by"],
             at=self._clock.now(),
             note=storable(note),
             is_lifted=is_lifted,

@@ -22,7 +22,7 @@ from tercet.executor.clock import Clock
 from tercet.journal.errors import JournalBusy, JournalUnavailable, LeaseHeld, LeaseLost
 from tercet.service.errors import METHOD_NOT_FOUND, ServiceError, understand
 from tercet.service.identity import Caller
-from tercet.service.methods import METHODS, Method, Service
+from tercet.service.methods import METHODS, Method, Service, demand_actor
 
 CALL_S = 60
 """How long a call may take."""
@@ -64,6 +64,7 @@ async def _carry_out(
     service: Service, caller: Caller, name: str, method: Method, given: Any
 ) -> dict[str, Any]:
     caller.demand(method.scope)
+    demand_actor(service, caller)
     params = method.params.model_validate({} if given is None else given)
     stream = _call_stream(caller, name, params)
     hashed = hash_bytes(canonical(params.model_dump(mode="json"))) if stream else ""

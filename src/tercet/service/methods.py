@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,14 +103,21 @@ def actor_for(caller: Caller, runtime: Runtime) -> Actor:
         return actor
     held = runtime.roles(actor.id)
     if held is None:
-        known = ", ".join(each.id for each in runtime.pack.actors)
-        raise ServiceError(
-            f"the pack has no actor {actor.id!r}",
-            code="unknown_actor",
-            remedy=f"act as one of {known}" if known else "list people in the pack's actors.toml",
-            status=409,
-        )
+        raise _unknown_actor(f"the pack has no actor {actor.id!r}", [each.id for each in runtime.pack.actors])
     return actor.model_copy(update={"roles": held})
+
+
+def demand_actor(service: Service, caller: Caller) -> None:
+    """Raise `ServiceError` for a simulated actor whom no pack that is served has."""
+    served = [versions[0] for versions in service.hub.packs.values()]
+    known = {actor.id for pack in served for actor in pack.actors}
+    if caller.actor.auth == SIMULATED and caller.actor.id not in known:
+        raise _unknown_actor(f"no pack here has an actor {caller.actor.id!r}", sorted(known))
+
+
+def _unknown_actor(message: str, known: Sequence[str]) -> ServiceError:
+    remedy = f"act as one of {', '.join(known)}" if known else "list people in the pack's actors.toml"
+    return ServiceError(message, code="unknown_actor", remedy=remedy, status=409)
 
 
 async def _view(service: Service, runtime: Runtime, session: str) -> dict[str, Any]:
@@ -448,8 +455,7 @@ async def emergency_stop(service: Service, caller: Caller, params: StopRef) -> d
         raise ServiceError(
             f"a stop of a {params.kind} needs its name", code="usage", remedy="send name", status=409
         )
-    actor = actor_for(caller, runtime)
-    stop = await runtime.halt(params.kind, name, actor=actor, note=params.note, key=caller.call_key)
+    stop = await runtime.halt(params.kind, name, actor=caller.actor, note=params.note, key=caller.call_key)
     return {"stop": views.stop_view(stop)}
 
 
@@ -457,8 +463,7 @@ async def lift_stop(service: Service, caller: Caller, params: StopRef) -> dict[s
     """End an emergency stop, and resume the sessions that stops have paused."""
     runtime = await service.hub.runtime(caller.tenant, next(iter(service.hub.packs)))
     name = params.name or (caller.tenant if params.kind == "tenant" else "")
-    actor = actor_for(caller, runtime)
-    stop = await runtime.lift(params.kind, name, actor=actor, note=params.note, key=caller.call_key)
+    stop = await runtime.lift(params.kind, name, actor=caller.actor, note=params.note, key=caller.call_key)
     return {"stop": views.stop_view(stop), "resumed": await _resume_stopped(service, caller.tenant)}
 
 

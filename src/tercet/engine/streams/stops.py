@@ -41,6 +41,8 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: int
     note: str = ""
     is_lifted: bool = False
+    simulated_by: str = ""
+    """The login of the person who acted as `by` in development mode; empty otherwise."""
     key: str = ""
     """The key of the call that wrote it, by which a repeat is recognised; empty if the call had none."""
 
