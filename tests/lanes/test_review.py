@@ -22,7 +22,7 @@ async def look_up(_: ToolContext, params: dict[str, Any]) -> Any:
 
 def review(workshop: Workshop, *steps: Any, **pack: Any) -> dict[str, Any]:
     """The verdict on a plan of these steps."""
-    workshop.tool("look.up", look_up, mode="read_only")
+    workshop.tool("look.up", look_up, mode="read_only", trust="trusted")
 
     async def main() -> dict[str, Any]:
         async with workshop.runtime(pack_with_lanes(workshop, **pack)) as runtime:
@@ -98,7 +98,7 @@ NESTED = {
 def test_lanes_inside_of_lanes_come_to_an_end(workshop: Workshop) -> None:
     """A lane that starts itself is refused by its own critic where it would be too deep; each reserves from the one above
     it."""
-    workshop.tool("look.up", look_up, mode="read_only")
+    workshop.tool("look.up", look_up, mode="read_only", trust="trusted")
     again = template(
         {
             "id": "a",
@@ -131,7 +131,7 @@ def test_lanes_inside_of_lanes_come_to_an_end(workshop: Workshop) -> None:
 @pytest.mark.req("R231")
 def test_the_loop_guard_of_a_lane_trips_by_itself(workshop: Workshop) -> None:
     """A lane that makes the same call again and again is stopped; its parent's guard has counted nothing, and goes on."""
-    workshop.tool("look.up", look_up, mode="read_only")
+    workshop.tool("look.up", look_up, mode="read_only", trust="trusted")
     look = {"tool": "look.up", "params": {"supplier": {"$from": "request#/supplier"}}}
     steps = [{"id": f"a{n}", **look, "depends_on": [f"a{n - 1}"] if n else []} for n in range(5)]
     lane = {**RESEARCH, "budget": {"tool_calls": 9}}
@@ -154,7 +154,7 @@ def test_the_loop_guard_of_a_lane_trips_by_itself(workshop: Workshop) -> None:
 @pytest.mark.req("R231")
 def test_the_loop_guard_of_a_parent_counts_lanes_that_bring_the_same(workshop: Workshop) -> None:
     """Three lanes with the same input and the same outputs are no progress, although each is a session of its own."""
-    workshop.tool("look.up", look_up, mode="read_only")
+    workshop.tool("look.up", look_up, mode="read_only", trust="trusted")
 
     async def main() -> None:
         async with workshop.runtime(pack_with_lanes(workshop)) as runtime:
@@ -170,7 +170,7 @@ def test_the_loop_guard_of_a_parent_counts_lanes_that_bring_the_same(workshop: W
 @pytest.mark.req("R265")
 def test_a_lane_has_its_own_context_budget_and_tools(workshop: Workshop) -> None:
     """Its run, its trace, its limits and its surface are its own; what it does not declare, it does not have."""
-    workshop.tool("look.up", look_up, mode="read_only")
+    workshop.tool("look.up", look_up, mode="read_only", trust="trusted")
     workshop.tool("ask.all", look_up, mode="read_only")
     other = template({"id": "a", "tool": "ask.all", "params": {"supplier": {"$from": "request#/supplier"}}})
     pack = pack_with_lanes(workshop, templates=(other,), budget={"tool_calls": 30})
@@ -192,7 +192,7 @@ def test_a_lane_has_its_own_context_budget_and_tools(workshop: Workshop) -> None
 @pytest.mark.req("R265")
 def test_a_lane_never_has_a_tool_that_its_parent_lacks(workshop: Workshop) -> None:
     """The decision of the parent does not list the tool, so neither it nor its lane can use it."""
-    workshop.tool("look.up", look_up, mode="read_only")
+    workshop.tool("look.up", look_up, mode="read_only", trust="trusted")
     pack = pack_with_lanes(workshop, templates=(LOOK_UP,), decision={"tools": ("lane.research",)})
 
     async def main() -> None:
@@ -233,3 +233,36 @@ def test_a_lane_that_takes_too_long_is_ended(workshop: Workshop) -> None:
             assert parent.used.tool_calls == child.used.tool_calls > 0
 
     workshop.run(main())
+
+
+CALLS_RELATED = {"tool": "look.up", "param": "supplier", "equals": "request.supplier"}
+LANE_RELATED = {"tool": "lane.research", "param": "supplier", "equals": "request.supplier"}
+
+
+@pytest.mark.parametrize(
+    ("bind", "supplier", "code"),
+    [
+        ([], "request#/suppliers/0", None),
+        ([CALLS_RELATED], "request#/supplier", "unbound_argument"),
+        ([CALLS_RELATED], "request#/suppliers/0", "unbound_argument"),
+        ([CALLS_RELATED, LANE_RELATED], "request#/supplier", None),
+        ([CALLS_RELATED, LANE_RELATED], "request#/suppliers/0", "unbound_argument"),
+    ],
+)
+def test_a_lane_does_not_lead_around_a_relation_of_its_tools(
+    workshop: Workshop, bind: list[dict[str, str]], supplier: str, code: str | None
+) -> None:
+    """Where calls of a tool relate to the request, results of a lane that calls it decide nothing, unless it relates too."""
+
+    async def pay(_: ToolContext, params: dict[str, Any]) -> Any:
+        return params
+
+    workshop.tool("pay.it", pay, authority=("cents",))
+    verdict = review(
+        workshop,
+        lane_step("a", params={"supplier": {"$from": supplier}}),
+        step("b", "pay.it", params={"cents": {"$from": "a#/outputs/price"}}),
+        lanes=({**RESEARCH, "trust": "trusted"},),
+        decision={"bind": bind},
+    )
+    assert verdict.get("code") == code

@@ -77,6 +77,12 @@ def why_untrusted(parts: LaneParts, lane: Lane) -> str:
     planned = {plan.intent for plan in parts.templates} | {goal.intent for goal in parts.library.goals}
     if lane.intent not in planned:
         return f"a language model plans {lane.intent}"
+    for decision in parts.decisions:
+        related = {relation.tool for relation in decision.bind if relation.tool}
+        if lane.tool_name not in related and (around := related.intersection(lane.tools)):
+            return (
+                f"{decision.id} relates {min(around)} to its request and not {lane.tool_name}, which calls it"
+            )
     return ""
 
 

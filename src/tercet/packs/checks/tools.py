@@ -203,7 +203,7 @@ def lane_parameters_are_named(parts: Parts) -> Problems:
 
 
 def trusted_lanes_can_be(parts: Parts) -> Problems:
-    """A lane is trusted only where every tool of it is, and the pack itself plans it."""
+    """A lane is trusted only where every tool of it is, the pack itself plans it, and relations of its tools cover it."""
     if parts.is_partial("tool"):
         return
     for lane in parts.lanes:
@@ -212,7 +212,7 @@ def trusted_lanes_can_be(parts: Parts) -> Problems:
                 "lane_trust",
                 f"lane {lane.name}, trust",
                 f"its outputs cannot be trusted: {why}",
-                "leave trust out, or give the lane trusted tools and a template",
+                "leave trust out; or give the lane trusted tools and a template, and relate it where its tools are related",
             )
 
 
