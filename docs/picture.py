@@ -84,9 +84,9 @@ def main() -> None:
     refused = "tercet verify examples/refunds examples/refunds/plans/plan_hijacked.json"
     draw("refused", "the critic says no", refused, screen(refused, 3))
     demo = "tercet demo --yes"
-    # The commands at its end are for whoever ran it, and too wide for a picture.
-    told, _, _ = screen(demo, 0).partition("\x1b[1mTry next")
-    draw("demo", "one refund, refused, approved, killed and paid once", demo, told)
+    # The commands at its end are for the user who ran it, and too wide for a picture.
+    story, _, _ = screen(demo, 0).partition("\x1b[1mTry next")
+    draw("demo", "one refund, refused, approved, killed and paid once", demo, story)
 
 
 if __name__ == "__main__":

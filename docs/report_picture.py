@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/images/report-*.png, in Chromium: of a real `tercet demo`, and of a letter that was mended."""
+"""Takes the pictures of docs/images/report-*.png, in Chromium: of a real `tercet demo`, and of a letter that was repaired."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def report(folder: Path) -> Path:
 
 
 def letter(folder: Path) -> Path:
-    """The report of a letter that was mended by rules."""
+    """The report of a letter that was repaired by rules."""
     journal, page = f"sqlite:///{folder / 'letters.db'}", folder / "letter.html"
     asked = ("--intent", "letters.write", "--input", json.dumps(LETTER))
     run = tercet("run", str(HOME / "examples" / "letters"), *asked, "--journal", journal)

@@ -303,7 +303,7 @@ def test_the_code_of_other_frameworks_compiles_and_names_what_they_have() -> Non
 
 def test_no_command_hides_in_a_block_that_is_not_run() -> None:
     """Blocks that are only shown hold no command, and the languages of all blocks are known."""
-    known = {"python", "py", "sh", "console", "toml", "json", "text", "http", "ini", "sql", "mermaid", ""}
+    known = {"python", "py", "sh", "console", "toml", "json", "text", "http", "ini", "sql", ""}
     hidden: list[str] = []
     for page in PAGES:
         for block in read_blocks(page):

@@ -47,7 +47,7 @@ class Case:
 
 
 class Support:
-    """Looks the order up and answers; told to promise nothing, it does what it promised first."""
+    """Looks the order up and answers; asked to promise nothing, it does what it promised first."""
 
     tools = (find_order, refund)
     system_prompt = "Help the customer of Tern & Tallow, and be quick."
@@ -78,7 +78,7 @@ class Support:
 def no_empty_promises(case: Case, decision: Any, results: Any) -> Any:  # noqa: ARG001 - a critic's signature
     """An answer may speak of money only if money was given back."""
     if decision.mode == "final" and "money" in decision.final_answer and not case.refund:
-        return "retry", "it promises what nobody did", "Promise nothing: do it first, then say so."
+        return "retry", "it promises what was not done", "Promise nothing: do it first, then say so."
     return "continue"
 
 

@@ -56,7 +56,7 @@ class IsOpen(Case):
         self.assertEqual([self.call(12, "Saturday"), self.call(13, "Saturday")], [True, False])
 
     def test_sundays_are_quiet(self) -> None:
-        """On Sundays nobody comes in."""
+        """On Sundays no one comes in."""
         self.assertEqual(self.call(11, "Sunday"), False)
 
 
@@ -73,7 +73,7 @@ class Initials(Case):
 
 
 class WaitingDays(Case):
-    """`waiting_days`. That a book may have no copy left, nobody has thought of here."""
+    """`waiting_days`. No test here covers a book that has no copy left."""
 
     def test_nobody_is_before(self) -> None:
         """Who is the first does not wait."""

@@ -5,7 +5,7 @@
 
 Without tests it calls the function once, and prints what came of it. The source is written into a temporary folder and
 imported from there, so that traces name it; nothing else is written. Before that the process leaves the network, where the
-system lets it; limits of time, memory and files are set by whoever starts it (`commands.toml`).
+system lets it; limits of time, memory and files are set by the program that starts it (`commands.toml`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def load(path: Path) -> ModuleType:
     """A file as a module; it is not kept."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no module")
+        raise ImportError(f"{path} is not a module")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -90,8 +90,8 @@ def _add(report: ET.Element, holder: str, name: str, trace: str = "") -> None:
     if trace:
         # Files by their names alone: which folder they lay in says nothing, and would be another one each time.
         said = _FOLDER.sub('File "', _UNFIT.sub("?", trace))
-        told = [line for line in said.splitlines() if line and not line.startswith((" ", "Traceback"))]
-        ET.SubElement(found, "failure", message=told[0] if told else "").text = said
+        lines = [line for line in said.splitlines() if line and not line.startswith((" ", "Traceback"))]
+        ET.SubElement(found, "failure", message=lines[0] if lines else "").text = said
 
 
 def call(function: str, source: Path, arguments: dict[str, Any]) -> Any:

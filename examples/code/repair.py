@@ -103,7 +103,7 @@ def apply(source: str, change: Change) -> str:
     return "".join(lines)
 
 
-def take_back(source: str) -> tuple[str, int, str]:
+def undo_change(source: str) -> tuple[str, int, str]:
     """A source as it was before the change that its last line tells of, the number of that change, and what was first."""
     match = _NOTE.search(source)
     if match is None:
@@ -132,15 +132,15 @@ class Mutations:
         match = _PART.search(asked)
         shown: Any = json.loads(match["part"]) if match else ""
         whole = as_object(shown)  # else it is the code itself
-        source, number, first = take_back(str(whole["code"] if whole else shown))
+        source, number, first = undo_change(str(whole["code"] if whole else shown))
         first = first or guess(asked)
         changes = find_changes(source, first)
         if number >= len(changes):
             return {"gave_up": f"none of {len(changes)} small changes helps"}
         change = changes[number]
-        told = f"line {change.line}, column {change.column}, '{change.old}' became '{change.new}'"
-        mended = f"{apply(source, change)}# change {number + 1}, {first} first: {told}\n"
-        return {"replacement": {**whole, "code": mended} if whole else mended}
+        note = f"line {change.line}, column {change.column}, '{change.old}' became '{change.new}'"
+        repaired = f"{apply(source, change)}# change {number + 1}, {first} first: {note}\n"
+        return {"replacement": {**whole, "code": repaired} if whole else repaired}
 
 
 def guess(asked: str) -> str:
@@ -182,10 +182,12 @@ def narrate(_: State, event: e.Event) -> None:
             pass
 
 
-async def mend(function: str, model: Model, *, journal: str = "memory:") -> tuple[RunResult, dict[str, Any]]:
+async def repair(
+    function: str, model: Model, *, journal: str = "memory:"
+) -> tuple[RunResult, dict[str, Any]]:
     """Repair one function with any model; return the result of the run and its outputs."""
     async with Runtime(Pack.load(PACK), journal, repairers=[model], tell=narrate) as runtime:
-        intent = "code.harden" if function == "waiting_days" else "code.mend"
+        intent = "code.harden" if function == "waiting_days" else "code.repair"
         request = Request(intent=intent, input={"function": function})
         result = await runtime.run(request, actor=Actor(id="desk"))
         return result, (await runtime.state(result.session_id)).outputs
@@ -209,7 +211,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--journal", default="memory:", help='for example "sqlite:///runs.db"')
     given = parser.parse_args(words)
     try:
-        result, outputs = asyncio.run(mend(given.function, open_model(given.model), journal=given.journal))
+        result, outputs = asyncio.run(repair(given.function, open_model(given.model), journal=given.journal))
     except TercetError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -24,7 +24,7 @@ class Fault(StrEnum):
     TOTAL = "total"
     """The total is not that of the items."""
     CLAIM = "claim"
-    """Something nice is said that is nowhere in the evidence: no rule knows how to mend that."""
+    """Something nice is said that is nowhere in the evidence: no rule knows how to repair that."""
     KEY = "key"
     """A key is given away."""
     SECTION = "section"
@@ -83,10 +83,12 @@ def _story(order: Order, faults: list[Fault]) -> str:
     delivered = order.delivered_on
     if Fault.DATE in faults:
         delivered += timedelta(days=1)
-    told = [f"your order was shipped on {_day(order.shipped_on)}. It was delivered on {_day(delivered)}."]
+    sentences = [
+        f"your order was shipped on {_day(order.shipped_on)}. It was delivered on {_day(delivered)}."
+    ]
     if Fault.CLAIM in faults:
-        told.append("Our lamps won the Aurora Design Award in 2025.")
-    return " ".join([*told, "You will find the invoice below."])
+        sentences.append("Our lamps won the Aurora Design Award in 2025.")
+    return " ".join([*sentences, "You will find the invoice below."])
 
 
 def _items(order: Order) -> str:
@@ -104,10 +106,10 @@ def _total(order: Order, faults: list[Fault]) -> str:
 
 
 def _questions(faults: list[Fault]) -> str:
-    told = ["Write to us at any time."]
+    sentences = ["Write to us at any time."]
     if Fault.KEY in faults:
-        told.append(f"Our agents look your order up with {KEY}.")
-    return " ".join(told)
+        sentences.append(f"Our agents look your order up with {KEY}.")
+    return " ".join(sentences)
 
 
 def _day(day: date) -> str:

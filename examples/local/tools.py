@@ -23,7 +23,7 @@ SCHEMA = """
 
 @dataclass(frozen=True, kw_only=True)
 class Loan:
-    """A book that somebody has taken home."""
+    """A book that a reader has taken home."""
 
     loan_id: str
     title: str
@@ -50,7 +50,7 @@ def find(loan_id: str) -> Loan:
     idempotent=True,
 )
 def extend(ctx: ToolContext, loan_id: str, days: int) -> Loan:
-    """Extend a loan by some days; by less than none to take that back."""
+    """Extend a loan by some days; by a negative number to undo that."""
     with database() as db:
         _loan(db, loan_id)
         change = (ctx.idempotency_key, loan_id, days)

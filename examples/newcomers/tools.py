@@ -36,7 +36,7 @@ class Person:
     authority=["name", "team"],
     trust="trusted",
     reversibility="compensable",
-    no_compensation="the file of somebody who did not come is kept",
+    no_compensation="the file of a person who did not come is kept",
     establishes=["on_file"],
     idempotent=True,
     estimated_ms=40,
@@ -77,7 +77,7 @@ def open_account(ctx: ToolContext, person: int, groups: list[str]) -> Person:
     authority=["person"],
     trust="trusted",
     reversibility="compensable",
-    no_compensation="an account that was closed is opened anew if it is missed",
+    no_compensation="an account that was closed is opened again if it is missed",
     preconditions=["on_file"],
     idempotent=True,
     estimated_ms=100,
@@ -130,12 +130,12 @@ def free_desk(ctx: ToolContext, person: int) -> Person:
     authority=["person"],
     trust="trusted",
     reversibility="compensable",
-    no_compensation="kind words are not taken back",
+    no_compensation="kind words need no undoing",
     idempotent=True,
     estimated_ms=10,
 )
 def greet(ctx: ToolContext, person: int, text: str) -> Person:
-    """Leave a greeting on somebody's desk."""
+    """Leave a greeting on a person's desk."""
     return _change(ctx, "greet", person, "UPDATE people SET greeting = ? WHERE person = ?", text)
 
 
@@ -166,7 +166,7 @@ def _is_first(db: sqlite3.Connection, ctx: ToolContext, what: str, person: int) 
 def _person(db: sqlite3.Connection, person: int) -> Person:
     row = db.execute("SELECT person, name, account, desk FROM people WHERE person = ?", (person,)).fetchone()
     if row is None:
-        raise NotDone(f"nobody has the file {person}", code="person_unknown", remedy="name a file")
+        raise NotDone(f"there is no file {person}", code="person_unknown", remedy="name a file")
     return Person(
         person=row["person"], name=row["name"], account=row["account"] or "", desk=row["desk"] or ""
     )

@@ -74,9 +74,9 @@ class Rehearsed:
         return 0
 
     async def ask(self, question: Question) -> Reply:
-        """A guess; if told off, a call; and then the answer."""
-        told = "".join(message.text for message in question.messages)
-        if '"shelf": "C4"' in told:
+        """Return a guess; after a refusal, a call; and then the answer."""
+        asked = "".join(message.text for message in question.messages)
+        if '"shelf": "C4"' in asked:
             thought, decision = "it is found", {"final_answer": "There are two copies on shelf C4."}
         elif "Look it up" in question.system:
             call = {"tool": "library.find", "args": {"title": "tides"}}
@@ -84,7 +84,7 @@ class Rehearsed:
         else:
             thought, decision = "surely where books are", {"final_answer": "It is on shelf A1."}
         text = json.dumps({"thought": thought, "decision": decision})
-        return Reply(text=text, model=self.name, tokens_in=len(told) // 4, tokens_out=len(text) // 4)
+        return Reply(text=text, model=self.name, tokens_in=len(asked) // 4, tokens_out=len(text) // 4)
 
 
 def open_model(name: str) -> Model:

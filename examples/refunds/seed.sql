@@ -1,4 +1,4 @@
--- Invented people and orders. ord_866 belongs to whoever wrote the second half of the note on ord_881.
+-- Invented people and orders. ord_866 belongs to the author of the second half of the note on ord_881.
 
 INSERT INTO orders (order_id, customer_email, delivered_on) VALUES
     ('ord_866', 'parcel.9@example.net', '2026-04-20'),

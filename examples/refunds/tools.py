@@ -50,7 +50,7 @@ class Eligibility:
 
 @dataclass(frozen=True, kw_only=True)
 class Refund:
-    """Money on its way back to the payment that it came from."""
+    """Money that returns to the payment that it came from."""
 
     refund_id: str
     payment_id: str
@@ -178,7 +178,7 @@ def issue_refund(ctx: ToolContext, payment_id: str, amount_inr: Annotated[int, F
     reversibility="irreversible",
     gates=["GATE_FINANCE_APPROVAL"],
     authority=["refund_id"],
-    no_compensation="it is itself the way back; money that is due after all needs a new refund and a new approval",
+    no_compensation="it undoes a refund itself; money that is due after all needs a new refund and a new approval",
     idempotent=True,
     estimated_ms=400,
 )

@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS hosts (
     version TEXT,
     in_balancer INTEGER NOT NULL DEFAULT 1,
     memory_percent INTEGER NOT NULL DEFAULT 20,
-    -- A frozen host does not come back from a restart; somebody has to pull the plug.
+    -- A frozen host does not come back from a restart; a person has to pull the plug.
     is_frozen INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 

@@ -113,7 +113,7 @@ def undrain(ctx: ToolContext, host: str) -> Host:
     trust="trusted",
     authority=["host"],
     reversibility="compensable",
-    no_compensation="a restart leaves nothing behind that could be taken back",
+    no_compensation="a restart leaves nothing behind that could be undone",
     preconditions=["drained"],
     idempotent=True,
     estimated_ms=2_000,
@@ -124,7 +124,7 @@ def restart(ctx: ToolContext, host: str) -> Host:
         row = db.execute("SELECT is_frozen FROM hosts WHERE host = ?", (host,)).fetchone()
     if row is not None and row["is_frozen"]:
         raise NotDone(
-            f"{host} does not answer its console", code="host_frozen", remedy="mend it without a restart"
+            f"{host} does not answer its console", code="host_frozen", remedy="repair it without a restart"
         )
     return _change(
         ctx,
@@ -213,7 +213,7 @@ def add_host(ctx: ToolContext, service: str) -> Host:
     trust="trusted",
     authority=["host"],
     reversibility="compensable",
-    no_compensation="a retired host is set up anew before it serves again",
+    no_compensation="a retired host is set up again before it serves again",
     idempotent=True,
     estimated_ms=500,
 )

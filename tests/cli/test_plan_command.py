@@ -106,7 +106,7 @@ def test_json_holds_the_analysis(tercet: Tercet, folder: Path) -> None:
         "warnings",
     ]
     analysis = told["analysis"]
-    assert analysis["order"] == ["inspect", "drain", "mend__restart", "undrain", "confirm"]
+    assert analysis["order"] == ["inspect", "drain", "repair__restart", "undrain", "confirm"]
     assert analysis["schedule"]["critical_path"] == analysis["order"]
     assert analysis["schedule"]["steps"]["drain"] == {
         "duration_ms": 500,
@@ -118,7 +118,7 @@ def test_json_holds_the_analysis(tercet: Tercet, folder: Path) -> None:
     assert analysis["flexibility"] == {
         "is_exact": True, "low": 1, "high": 1, "low_log10": 0, "high_log10": 0,
     }  # fmt: skip
-    assert analysis["links"] == [{"producer": "drain", "condition": "drained", "consumer": "mend__restart"}]
+    assert analysis["links"] == [{"producer": "drain", "condition": "drained", "consumer": "repair__restart"}]
     assert (analysis["added"], analysis["threats"]) == ([], [])
     plan = load_plan(told["plan"])
     assert analysis["hashes"] == {step.id: step.hash for step in plan.steps}
@@ -133,11 +133,11 @@ def test_the_rules_are_listed_with_the_steps_that_they_applied_to(tercet: Tercet
     assert "✓ policy one_refund_per_plan: holds for the plan" in said
     assert "✓ evidence refund_window_evidence: holds for the plan; holds for refund" in said
     why = "did not apply: no step calls adp_messages.notify_customer"
-    assert f"· policy customer_is_told_afterwards: {why}" in said
+    assert f"· policy letter_after_the_refund: {why}" in said
     assert f"· gate GATE_SUPPORT_APPROVAL: {why}" in said
     rules = {use["name"]: use for use in tercet("plan", REFUNDS, *ORDER, "--json").json["rules"]}
     assert rules["order_is_read_first"]["applied"] == [{"step": "refund", "outcome": "holds", "detail": ""}]
-    assert rules["customer_is_told_afterwards"]["not_applied"] == why.removeprefix("did not apply: ")
+    assert rules["letter_after_the_refund"]["not_applied"] == why.removeprefix("did not apply: ")
 
 
 def test_a_refused_proposal_says_why(tercet: Tercet, folder: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_refused_value_shows_its_source(tercet: Tercet) -> None:
 
 def test_a_join_names_what_else_it_waits_for(tercet: Tercet) -> None:
     """A step below one predecessor names the others, and references are drawn as arrows."""
-    shown = tercet("verify", REFUNDS, PLANS / "plan_told.json")
+    shown = tercet("verify", REFUNDS, PLANS / "plan_with_letter.json")
     assert shown.code == 0
     assert "after order" in shown.text or "after rules" in shown.text
     assert "recipient ← order#/customer_email" in shown.text

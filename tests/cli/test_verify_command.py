@@ -78,9 +78,9 @@ def test_an_irreversible_step_before_a_gate_is_a_warning(tercet: Tercet, tmp_pat
     """The letter would not wait for the refund that it is about; the plan passes if no policy forbids it."""
     pack = shutil.copytree(REFUNDS, tmp_path / "refunds", ignore=shutil.ignore_patterns("__pycache__"))
     policies = (pack / "policies.toml").read_text(encoding="utf-8")
-    kept = [rule for rule in policies.split("[[policy]]") if "customer_is_told_afterwards" not in rule]
+    kept = [rule for rule in policies.split("[[policy]]") if "letter_after_the_refund" not in rule]
     (pack / "policies.toml").write_text("[[policy]]".join(kept), encoding="utf-8")
-    plan = json.loads((PLANS / "plan_told.json").read_text(encoding="utf-8"))
+    plan = json.loads((PLANS / "plan_with_letter.json").read_text(encoding="utf-8"))
     plan["steps"][3]["params"]["text"] = "We have paid."
     (tmp_path / "early.json").write_text(json.dumps(plan), encoding="utf-8")
     answer = tercet("verify", pack, tmp_path / "early.json")
@@ -90,7 +90,7 @@ def test_an_irreversible_step_before_a_gate_is_a_warning(tercet: Tercet, tmp_pat
     assert "let letter depend on refund" in said
     [warning] = tercet("verify", pack, tmp_path / "early.json", "--json").json["warnings"]
     assert (warning["code"], warning["step"]) == ("irreversible_before_gate", "letter")
-    assert "cannot be undone" not in tercet("verify", pack, PLANS / "plan_told.json").out
+    assert "cannot be undone" not in tercet("verify", pack, PLANS / "plan_with_letter.json").out
 
 
 def test_json_has_its_parts(tercet: Tercet) -> None:

@@ -1257,11 +1257,11 @@ LOANS = Desk(
 
 CODE = Desk(
     name="code",
-    intent="code.mend",
+    intent="code.repair",
     given={"function": "late_fee"},
     honest={
-        "plan_id": "mend",
-        "intent": "code.mend",
+        "plan_id": "repair",
+        "intent": "code.repair",
         "steps": [step("fetch", "desk.fetch", {"function": from_("request#/function")})],
         "outputs": {"function": from_("fetch#/function"), "code": from_("fetch#/code")},
     },

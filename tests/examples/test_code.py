@@ -66,7 +66,7 @@ class Overheard:
 
 
 def mend(
-    function: str, *models: Model, intent: str = "code.mend"
+    function: str, *models: Model, intent: str = "code.repair"
 ) -> tuple[Any, dict[str, Any], list[e.Event]]:
     """How a run for a function ended, its outputs, and what happened in the quality loop."""
     seen: list[e.Event] = []
@@ -213,7 +213,7 @@ def test_the_stand_in_takes_its_last_change_back_before_the_next() -> None:
         part = f"The part to be replaced: <data-1a> {json.dumps(shown)} </data-1a>"
         asked = Question(messages=(Message(text=f'"the test fails: expected True, found False" {part}'),))
         shown = str(json.loads(asyncio.run(repair.Mutations().ask(asked)).text)["replacement"])
-        assert repair.take_back(shown)[0] == source
+        assert repair.undo_change(shown)[0] == source
         said.add(shown)
     assert len(said) == len(changes)
 

@@ -82,7 +82,7 @@ TELL = {
         ("plan_b", "2 steps, 2 required outputs covered", None),
         ("plan_003", "plan does not produce required output refund_amount_inr", None),
         ("plan_003_bound", "3 steps, 2 required outputs covered", None),
-        ("plan_told", "4 steps, 2 required outputs covered", None),
+        ("plan_with_letter", "4 steps, 2 required outputs covered", None),
     ],
 )
 def test_the_plans_end_as_their_page_says(pack: Pack, plan: str, reasons: str, offending: int | None) -> None:
@@ -156,7 +156,7 @@ def test_a_verified_refund_waits_for_finance(pack: Pack) -> None:
 
 def test_a_large_refund_waits_for_a_director_too(pack: Pack) -> None:
     """INR 64,000 needs a second pair of eyes, and the letter to the customer a third."""
-    assert {(d.step_id, d.gate) for d in review(pack, "plan_told").gates} == {
+    assert {(d.step_id, d.gate) for d in review(pack, "plan_with_letter").gates} == {
         ("refund", "GATE_FINANCE_APPROVAL"),
         ("refund", "GATE_DIRECTOR_APPROVAL"),
         ("letter", "GATE_SUPPORT_APPROVAL"),
@@ -192,9 +192,9 @@ def test_the_customers_note_carries_no_authority(pack: Pack) -> None:
         (({**PAY, "depends_on": []}, LOOK), "order_is_read_first"),
         ((LOOK, {**PAY, "depends_on": []}), "order_is_read_first"),
         (({**LOOK, "depends_on": ["pay"]}, {**PAY, "depends_on": []}), "order_is_read_first"),
-        ((LOOK, PAY, {**TELL, "depends_on": []}), "customer_is_told_afterwards"),
-        ((LOOK, {**TELL, "depends_on": ["look"]}, {**PAY, "depends_on": ["tell"]}), "customer_is_told_afterwards"),
-        ((LOOK, {**TELL, "depends_on": ["look"]}), "customer_is_told_afterwards"),
+        ((LOOK, PAY, {**TELL, "depends_on": []}), "letter_after_the_refund"),
+        ((LOOK, {**TELL, "depends_on": ["look"]}, {**PAY, "depends_on": ["tell"]}), "letter_after_the_refund"),
+        ((LOOK, {**TELL, "depends_on": ["look"]}), "letter_after_the_refund"),
         (
             (LOOK, PAY, {"id": "undo", "tool": "adp_payments.cancel_refund", "params": {"refund_id": {"$from": "pay#/refund_id"}}}),
             "only_finance_cancels",
@@ -219,7 +219,7 @@ def test_a_look_up_or_refund_that_may_not_happen_is_settled_before_what_waits_fo
     deferred = review(pack, named({**LOOK, **maybe}, PAY)).deferred
     assert "policy order_is_read_first at step 1" in deferred
     deferred = review(pack, named(LOOK, {**PAY, **maybe}, TELL)).deferred
-    assert "policy customer_is_told_afterwards at step 2" in deferred
+    assert "policy letter_after_the_refund at step 2" in deferred
 
 
 def test_the_steps_of_a_plan_may_be_listed_in_any_order(pack: Pack) -> None:

@@ -75,10 +75,10 @@ def test_the_cheapest_way_that_works_is_taken(
 @pytest.mark.parametrize(
     ("service", "ways", "effects"),
     [
-        ("cart", [["mend__restart"], ["mend__deploy"]], {"drain": 1, "deploy 8.0.4": 1, "undrain": 1}),
+        ("cart", [["repair__restart"], ["repair__deploy"]], {"drain": 1, "deploy 8.0.4": 1, "undrain": 1}),
         (
             "checkout",
-            [["mend__restart"], ["mend__deploy"], ["mend__add_host", "mend__replace"]],
+            [["repair__restart"], ["repair__deploy"], ["repair__add_host", "repair__replace"]],
             {"drain": 1, "add_host": 1, "retire": 1, "undrain": 1},
         ),
     ],
@@ -125,8 +125,8 @@ def test_the_way_back_is_in_the_journal_before_anything_happens(machines: Path) 
     kinds = [event["type"] for event in events]
     assert kinds.index("plan_reviewed") < kinds.index("INTENT")
     first, second = (event["verdict"]["effects"] for event in events if event["type"] == "plan_reviewed")
-    assert [effect["step_id"] for effect in first] == ["drain", "mend__restart", "undrain"]
-    assert [effect["step_id"] for effect in second] == ["drain", "mend__deploy", "undrain"]
+    assert [effect["step_id"] for effect in first] == ["drain", "repair__restart", "undrain"]
+    assert [effect["step_id"] for effect in second] == ["drain", "repair__deploy", "undrain"]
     assert {effect["reversibility"] for effect in (*first, *second)} == {"compensable"}
     assert second[0]["compensate"]["tool"] == "ops_balancer.undrain"
     assert second[1]["compensate"]["tool"] == "ops_deploys.deploy"

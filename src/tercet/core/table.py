@@ -1,6 +1,6 @@
 """The one table of events: where each is allowed, how it is folded, where it leads, and how replay treats it.
 
-The state diagram of the documentation is drawn from it, replay reads from it what is a fact, and bundles read from it
+The table of phases in the documentation is made from it, replay reads from it what is a fact, and bundles read from it
 which blobs an event names. Adding an event means adding a struct, its fold, and a row here.
 """
 
@@ -274,7 +274,7 @@ ANYWHERE = (
     "session_expired",
     "session_migrated",
 )
-"""Events that lead on from every phase, and are drawn once."""
+"""Events that lead on from every phase, and are shown once."""
 
 
 def list_moves() -> list[tuple[Phase, str, Phase]]:
@@ -287,15 +287,17 @@ def list_moves() -> list[tuple[Phase, str, Phase]]:
     ]
 
 
-def draw_diagram() -> str:
-    """Return the moves as a Mermaid state diagram; those that are possible anywhere are drawn once, for ACT."""
-    lines = [
-        f"    {before} --> {after}: {event}"
-        for before, event, after in list_moves()
-        if event not in ANYWHERE or P.ACT in (before, after)
-    ]
-    ends = [f"    {phase} --> [*]: session_ended" for phase in (P.COMMIT, P.FAIL)]
-    return "\n".join(["stateDiagram-v2", f"    [*] --> {P.PLAN}", *lines, *ends])
+def draw_moves() -> str:
+    """Return the moves as a Markdown table; those that are possible anywhere are in it once, for ACT."""
+    made: dict[tuple[str, str], list[str]] = {("the start", P.PLAN): ["`session_started`"]}
+    for before, event, after in list_moves():
+        if event not in ANYWHERE or P.ACT in (before, after):
+            made.setdefault((before, after), []).append(f"`{event}`")
+    made |= {(phase, "the end"): ["`session_ended`"] for phase in (P.COMMIT, P.FAIL)}
+    order = ["the start", *P]
+    rows = sorted(made.items(), key=lambda row: order.index(row[0][0]))
+    lines = [f"| {before} | {after} | {', '.join(events)} |" for (before, after), events in rows]
+    return "\n".join(["| from | to | by |", "|---|---|---|", *lines])
 
 
 def blobs_of(event: e.Event) -> tuple[str, ...]:
