@@ -73,7 +73,7 @@ ALLOWED = {
 
 def pages() -> list[Path]:
     """Return README, CONTRIBUTING, the pages in `docs/` and those of the examples."""
-    shown = (path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "design")
+    shown = (ROOT / "docs").rglob("*.md")
     found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(shown)]
     return [
         *found,
