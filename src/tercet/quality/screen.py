@@ -26,6 +26,7 @@ from tercet.quality.labels import (
     Occurrence,
     Phrase,
 )
+from tercet.quality.series import pair_series
 from tercet.quality.values import CLDR_UNITS, NUMERIC, SIZES, UNREAD
 from tercet.quality.verification.locations import Location
 from tercet.quality.words import alphanumeric, bare_word, fold, same_word, words_of
@@ -94,18 +95,20 @@ class _Screening:
         self._equal: Callable[[TokenKind, str, str, str], _Equal] = cache(self._find_equal)
         self._in_role: Callable[[_Equal, Names, Names], tuple[int, ...]] = cache(self._find_in_role)
         self._slots: Callable[[Phrase, str, str], frozenset[str]] = cache(self._find_slots)
-        self._labels = self._find_labels(self._labelled)
-        self._names = self._find_labels(self._row_names)
+        labels, names = self._find_labels(self._labelled), self._find_labels(self._row_names)
+        self._labels = NearestLabels(read.text, labels, read.tokens)
+        self._names = NearestLabels(read.text, names, read.tokens)
+        self._paired = pair_series(read.text, labels, read.tokens, self._label_fits)
+        self._paired_rows = pair_series(read.text, names, read.tokens, lambda _, __: True)
 
     def _phrase(self, label: str) -> Phrase:
         return tuple(map(bare_word, words_of(label)))
 
-    def _find_labels(self, phrases: Iterable[Phrase]) -> NearestLabels:
+    def _find_labels(self, phrases: Iterable[Phrase]) -> list[Occurrence]:
         read = self._read
         found = LabelIndex(phrases, read.language).find(read.text, read.tokens)
         starts = [token.start for token in read.tokens]
-        whole = [each for each in found if not self._is_interrupted(each, starts)]
-        return NearestLabels(read.text, whole, read.tokens)
+        return [each for each in found if not self._is_interrupted(each, starts)]
 
     def _is_interrupted(self, label: Occurrence, starts: Sequence[int]) -> bool:
         """Return whether there is a token between the words of a label that it could name itself, or more than one."""
@@ -158,7 +161,10 @@ class _Screening:
             found, labels = first[token.start]
             segment = self._segments.at(token.start)
             own = [each for each in labels if segment.start <= each.start < segment.end]
-            if any(nearer.start in missed for label in own for nearer in self._labels.nearer(label, token)):
+            is_paired = token.start in self._paired
+            if not is_paired and any(
+                nearer.start in missed for label in own for nearer in self._labels.nearer(label, token)
+            ):
                 first[token.start] = ((), [])
                 continue
             for label in self._used(labels, found):
@@ -214,15 +220,20 @@ class _Screening:
         if not signed:
             return (), []
         equal = equal._replace(agreeing=signed)
-        rows = self._named_rows(token, segment)
-        nearest = self._nearest(token, segment, is_in_row=bool(rows), used=used)
+        rows = self._paired_rows.get(token.start)
+        rows = self._named_rows(token, segment) if rows is None else rows
+        nearest = self._paired.get(token.start)
+        if nearest is None:
+            nearest = self._nearest(token, segment, is_in_row=bool(rows), used=used)
+        elif not nearest:
+            return (), []
         row_names, labels = (frozenset(each.phrase for each in names) for names in (rows, nearest))
         found = self._in_role(equal, row_names, labels)
         return found, [each for each in nearest if any(each.phrase in self._phrases[at] for at in found)]
 
     def _is_sentence(self, segment: Segment) -> bool:
         """Return whether a segment is a whole sentence. Elsewhere a minus is often how a deduction is written."""
-        return self._read.text[segment.start : segment.end].rstrip().endswith((".", "!", "?", "。"))
+        return self._read.text[segment.start : segment.end].rstrip().endswith((".", "!", "?", "。", "।"))
 
     def _used(self, labels: Iterable[Occurrence], found: tuple[int, ...]) -> Iterator[Occurrence]:
         """Yield some labels, and those inside them that name nothing else than what was found."""

@@ -118,6 +118,12 @@ class Behaviour(IntEnum):
     chooses the locale. A replay takes judgements by the earlier rules as recorded. Before, the trust that
     evidence was stored with counted, and letters with another customer's values were committed."""
 
+    OUTPUTS_READ_IN_ORDER = 19
+    """Labels that stand together name the values behind them in order; with another number of values they name none. A row
+    of a table states the values of a listed row only under its name, and once; an amount by which something changes is not
+    that thing's value. A replay takes judgements by the earlier rules as recorded. Before, swapped values, rows that
+    nobody had listed and differences passed."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""
