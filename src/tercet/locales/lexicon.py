@@ -44,6 +44,8 @@ class Lexicon:
     """Words before a number that states nothing: `between two visits`, `on any one day`."""
     articles: str = ""
     """Number words that mostly are articles; they count beside a unit only."""
+    other_units: str = ""
+    """Words behind a unit that make it another one: `10 jours ouvrés`."""
     percent: str
     to: str
     """Words between the ends of a range."""
@@ -123,7 +125,7 @@ LEXICONS: dict[str, Lexicon] = {
         hundreds="cent cents", thousands="mille", millions="million millions", joints="et",
         ordinals=_range(1, "premier/première deuxième/second/seconde troisième quatrième cinquième sixième septième huitième neuvième dixième onzième douzième"), ordinal_endings="ième", point="virgule", daily="quotidiennement",
         dozens="douzaine douzaines", halves="demi demie", and_half="et_demi et_demie", amounts={"huitaine": "8", "dizaine": "10", "quinzaine": "15", "vingtaine": "20", "trentaine": "30", "centaine": "100"},
-        idioms={"entre": 2, "chaque": 1}, weak="zéro neuf second seconde", articles="un une", percent="pourcent pour-cent", to="à au et ou jusqu'au",
+        idioms={"entre": 2, "chaque": 1}, weak="zéro neuf second seconde", articles="un une", other_units="ouvré ouvrés ouvrable ouvrables franc francs", percent="pourcent pour-cent", to="à au et ou jusqu'au",
         titles="m mme mlle monsieur madame dr docteur professeur maître", greetings="bonjour bonsoir salut cher chère", anybody="tous toutes client cliente clients messieurs mesdames équipe collègue collègues membre",
         small_words="le la les de des du et est vous nous votre vos notre nos à au aux un une pour dans sur avec que qui ce cette avons avez a ont été sera ne pas en par merci",
     ),
@@ -134,7 +136,7 @@ LEXICONS: dict[str, Lexicon] = {
         thousands="mil", millions="millón millones", joints="y",
         ordinals=_range(1, "primero/primera/primer segundo/segunda tercero/tercera/tercer cuarto/cuarta quinto/quinta sexto/sexta séptimo/séptima octavo/octava noveno/novena décimo/décima"), point="coma", daily="diarias diarios diariamente",
         dozens="docena docenas", halves="media", and_half="y_medio y_media", amounts={"quincena": "15 días", "decena": "10", "veintena": "20", "centenar": "100"},
-        idioms={"entre": 2, "cada": 1, "cualquier": 1}, weak="cero uno segundo segunda", articles="un una", percent="porciento por-ciento", to="a al y o hasta",
+        idioms={"entre": 2, "cada": 1, "cualquier": 1}, weak="cero uno segundo segunda", articles="un una", other_units="hábil hábiles laborable laborables lectivos alternos", percent="porciento por-ciento", to="a al y o hasta",
         titles="sr sra srta señor señora dr dra doctor doctora profesor profesora don doña", greetings="hola querido querida estimado estimada", anybody="todos todas amigos cliente clienta clientes señores equipo colega colegas socio socia",
         small_words="el la los las de del y es su sus en que un una por para con se le les ha hemos han nuestro nuestra al no lo está son será como más si gracias usted nos",
     ),

@@ -28,17 +28,32 @@ from tercet.quality.words import UNSPACED, alphanumeric, fold, same_word, word_r
 _DIGITS = r"\d+(?:[.,']\d+)*"
 _ORDINAL = re.compile(r"-?(?:st|nd|rd|th|er|re|e|eme|ere|º|ª|o|a|и|я|е|го|ыи|ои|ая|ое|м)(?!\w)")
 _NOUN = re.compile(r"\.[ \xa0]([A-ZÄÖÜ]\w+)")
-_PERCENT = re.compile(r"[ \xa0]?%|[ \xa0-](?:per[ \xa0]cent|pour[ \xa0]cent|por[ \xa0]cient?o?)\b")
+_PERCENT = re.compile(
+    r"[ \xa0]?%|[ \xa0-](?:per[ \xa0]cent|pour[ \xa0]cent|por[ \xa0]cient?o?)\b|[ \xa0]?(?:प्रतिशत|फ\u093c?ीसदी)"
+)
 _NEXT_WORD = re.compile(r"[ \xa0-]?([^\W\d_]+)")
 _PERCENT_AGAIN = re.compile(r"[ \xa0]?[%‰]+")
 _POINTS = re.compile(r"[ \xa0-](?:point|punkt|punto|пункт)")
 _POINTS_ALONE = re.compile(
     r"[ \xa0](?:pp|p\.\s?p\.|п\.\s?п\.|пп|pts?\b|bps?\b|basis[ -]points?)(?!\w)|[ \xa0]?[‰‱]"
 )
-_NOUN_BEHIND = re.compile(r"[ \xa0-]([^\W\d_]{2,40})|([\u30a0-\u30ff]{2,20})")
+_LETTER = r"[^\W\d_\u0900-\u0dff]|[\u0900-\u0963\u0971-\u0dff]"
+"""A letter; in Indic scripts also the marks on one."""
+_NOUN_BEHIND = re.compile(
+    rf"(?P<sign>[\u30a0-\u30ff]{{2,20}}|[\u3400-\u9fff])|(?P<gap>[ \xa0-]?)(?P<word>(?:(?![{UNSPACED}]){_LETTER}){{1,40}})"
+)
+_LETTER_BEHIND = re.compile(r"[a-wyzа-я](?!\w)")
+_NO_NOUN = frozenset("以程前後未超強弱税込及各約内外間中目")
+"""Signs behind a Japanese number that say nothing of what is counted."""
+_HINDI_WORDS = frozenset("है हैं था थी थे होगा होगी होंगे हुआ हुई में का की के को से पर और या तक ही भी तथा व".split())
+_PER_YEAR = re.compile(r"[ \xa0]p\.\s?[amp]\b")
+_DENOMINATOR = re.compile(r"/([^\W_]{1,20})")
+_POWER = re.compile(r"[kcdm]?m[23]")
 _MONEY_BEFORE = re.compile(rf"([^\W\d_]{{0,3}}[{SIGNS}]|[^\W\d_]{{1,20}}\.?)[ \xa0]?-?$")
 _MONEY_TAIL = re.compile(r"(?:[.,]-{1,2})?[ \xa0-]?")
-_MONEY_BEHIND = re.compile(rf"[{SIGNS}][^\W\d_]{{0,3}}|[^\W\d_]{{1,3}}\$|[^\W\d_]+(?:[ \xa0-][^\W\d_]+)?")
+_MONEY_BEHIND = re.compile(
+    rf"[{SIGNS}][^\W\d_]{{0,3}}|[^\W\d_]{{1,3}}\$|(?:{_LETTER})+(?:[ \xa0-](?:{_LETTER})+)?"
+)
 _AMOUNT_NEXT = re.compile(r"[ \xa0-]?\d")
 _UNKNOWN_CURRENCY = "XXX"
 _CENTS = re.compile(
@@ -49,6 +64,7 @@ _OF = re.compile(r"[ \xa0]d(?:e[ \xa0]|')")
 _APART = re.compile(r"[,;:.!?()\n|–—]")
 _RANGE = re.compile(r"[-/]\d{1,4}(?:-?[^\W\d_]+)?")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
+_TIMES = frozenset({"second", "minute", "hour", "day", "week", "month", "year"})
 _REACH = 200
 """Characters on each side of a number that may belong to its identifier."""
 
@@ -129,7 +145,7 @@ def _identifier_around(scan: Scan, start: int, end: int) -> tuple[int, int] | No
         is_abbreviation = before[-1] == "." and len(before) <= 5  # No.12
         is_currency = before in scan.vocabulary.currency_forms and not after  # EUR74.00
         return None if is_abbreviation or is_currency else (low, high)
-    if not any(char.isdecimal() for char in before + after):  # 64m²
+    if not any(char.isdigit() for char in before + after) or (not before and _POWER.fullmatch(after)):  # 64m²
         is_code = len(number) > 1 and number.startswith("0") and number.isdigit()
         return (low, high) if is_code else None
     is_range = _RANGE.fullmatch(after) or (not after.strip("-/") and re.fullmatch(r"\d{1,4}[-/]", before))
@@ -196,7 +212,10 @@ def _read_number(scan: Scan, start: int, end: int, labels: _Labels) -> None:
     is_weak = mark and (mark == ARTICLE or not _is_beside(flat, start, end, labels.of_plain_counts))
     if not is_weak or (mark == WEAK and _begins_own_unit(scan, end)):
         first, shown = _with_signs(flat, start, start, shown)
-        scan.add(first, end, "number", shown, _noun(scan, end))
+        if _LETTER_BEHIND.match(flat, end):  # seat 5C
+            scan.add(start, end + 1, "identifier", alphanumeric(flat[start : end + 1]))
+        else:
+            scan.add(first, end, "number", shown, _noun(scan, end))
 
 
 def _with_signs(flat: str, start: int, first: int, shown: str) -> tuple[int, str]:
@@ -227,10 +246,19 @@ def _is_money(found: _Quantity) -> bool:
 
 def _noun(scan: Scan, end: int) -> str:
     """The word behind a number that may say what is counted, such as `points`; empty for `and` and its like."""
-    lexicon, word = scan.vocabulary.lexicon, _NOUN_BEHIND.match(scan.flat, end)
-    if word is None or word[2]:  # a counter in katakana
-        return word[2] if word else ""
-    return "" if lexicon is None or word[1] in word_set(lexicon.small_words) else word[1]
+    lexicon, found = scan.vocabulary.lexicon, _NOUN_BEHIND.match(scan.flat, end)
+    if found is None or _PER_YEAR.match(scan.flat, end):
+        return ""
+    if found["sign"]:
+        return "" if found["sign"] in _NO_NOUN else found["sign"]
+    word, start = found["word"], found.start("word")
+    if scan.vocabulary.language == "hi":
+        return "" if word in _HINDI_WORDS else word
+    is_initial = (
+        len(word) == 1 and bool(found["gap"]) and not scan.text[start].isupper()
+    )  # 150 F, but 150 a month
+    is_small = lexicon is None or word in word_set(lexicon.small_words) or word == "x"
+    return "" if is_initial or is_small else word
 
 
 def _is_dotted_ordinal(scan: Scan, start: int, end: int) -> bool:
@@ -278,7 +306,7 @@ def _currency(scan: Scan, start: int, end: int) -> _Quantity | None:
     behind = _MONEY_BEHIND.match(flat, begin)
     for name in _shorter(behind[0] if behind else ""):
         following = flat[begin + len(name) : begin + len(name) + 1]
-        code = scan.vocabulary.currency_named(name) or _unknown_currency(name)
+        code = scan.vocabulary.currency_named(fold(name)) or _unknown_currency(name)
         if code and not _continues(following) and _is_spelled_so(scan, begin, name, code):
             return _Quantity(start, begin + len(name), "amount", code)
     return None
@@ -295,9 +323,11 @@ def _is_spelled_so(scan: Scan, start: int, name: str, code: str) -> bool:
 
 
 def _shorter(text: str) -> Iterator[str]:
-    """Yield a phrase, and its first word or sign."""
+    """Yield a phrase, its beginnings where there are no spaces, and its first word or sign."""
     yield text
-    head = re.match(r"[^\W\d_]+|[^\w\s]", text)
+    if _UNSPACED.match(text):
+        yield from (text[:size] for size in range(min(len(text) - 1, 6), 0, -1))
+    head = re.match(rf"(?:{_LETTER})+|[^\w\s]", text)
     if head and head[0] != text:
         yield head[0]
 
@@ -317,11 +347,28 @@ def _unit(scan: Scan, start: int, end: int, labels: set[str]) -> _Quantity | Non
                 continue
             is_same = len(names) >= size and all(map(same_word, form.after[1:], names[1:size]))
             if is_same and _has_words_before(scan.flat, start, form):
-                return _Quantity(start, end + ranges[size - 1][2], "amount", form.unit)
+                found = _Quantity(start, end + ranges[size - 1][2], "amount", form.unit)
+                return found if form.is_own else _qualified(scan, found, labels)
     for form in scan.vocabulary.unit_forms.get("", ()):
         if form.before and _has_words_before(scan.flat, start, form):
             return _Quantity(start, end, "amount", form.unit)
     return None
+
+
+def _qualified(scan: Scan, found: _Quantity, labels: set[str]) -> _Quantity:
+    """Return an amount with what makes its unit another one: `10 jours ouvrés`, `500 mg/kg`. Per day or year it is still the same."""
+    lexicon = scan.vocabulary.lexicon
+    other = _NEXT_WORD.match(scan.flat, found.end)
+    if other and lexicon and other[1] in word_set(lexicon.other_units) - labels:
+        return found._replace(end=other.end(), unit=f"{found.unit} {other[1]}")
+    per = _DENOMINATOR.match(scan.flat, found.end)
+    if (
+        per is None
+        or per[1] == "a"
+        or any(form.unit in _TIMES for form in scan.vocabulary.forms_after(per[1]))
+    ):
+        return found
+    return found._replace(end=per.end(), unit=f"{found.unit}{per[0]}")
 
 
 def _has_words_before(flat: str, start: int, form: UnitForm) -> bool:

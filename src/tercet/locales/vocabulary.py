@@ -26,6 +26,7 @@ _CURRENCIES = (
     "EUR", "USD", "GBP", "CHF", "JPY", "INR", "RUB", "CNY", "CAD", "AUD", "SEK", "NOK", "DKK",
     "PLN", "CZK", "MXN", "BRL", "TRY", "KRW", "ARS", "COP", "UAH", "KZT", "HUF", "ZAR",
 )  # fmt: skip
+_RUPEES = dict.fromkeys(("रुपये", "रुपए", "रुपया", "रुपयों", "रु", "रू"), "INR")
 _ONE_LETTER = frozenset("gmlth")
 DEGREES = frozenset("cf")
 """Units of one letter that are read behind a sign for degrees alone."""
@@ -112,8 +113,17 @@ class Vocabulary:
                 names |= {name, parts[0 if parts[-1].isupper() else noun]}
             for name in filter(None, names):
                 forms.setdefault(fold(name), code)
-        for symbol, code in {"$": "USD", "£": "GBP", "¥": "JPY", "руб": "RUB", "fr": "CHF"}.items():
+        for symbol, code in {
+            "$": "USD",
+            "£": "GBP",
+            "¥": "JPY",
+            "руб": "RUB",
+            "fr": "CHF",
+            **_RUPEES,
+        }.items():
             forms.setdefault(symbol, self._by_symbol(symbol) or code)
+        forms["元"] = next((code for code in self._currencies if code in ("CNY", "TWD", "HKD")), "")
+        forms[fold("ドル")] = self._by_symbol("$") or "USD"
         return forms
 
     @lru_cache(maxsize=4_096)  # noqa: B019 - a vocabulary lives as long as the process
