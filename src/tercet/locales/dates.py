@@ -23,10 +23,18 @@ _NUMERIC = re.compile(
 _WITH_SIGNS = re.compile(
     r"(?:(?P<y>\d{4})\s?[年년]\s?)?(?P<m>\d{1,2})\s?[月월]\s?(?P<d>\d{1,2})\s?[日일]|(?P<fy>\d{4})\s?[年년]\s?(?P<fm>\d{1,2})\s?[月월]"
 )
-_TIME = re.compile(
-    r"(?:(?<![\w.,:])|(?<=\dt))(?P<h>[01]?\d|2[0-3])(?:(?::|\s?h\s?)(?P<mi>[0-5]\d)(?::[0-5]\d)?(?:z|[+-]\d{2}:?\d{2})?"
-    r"|\.(?P<dm>[0-5]\d)(?=\s?(?:[ap](?:m\b|\.\s?m\.)|uhr\b))|(?=\s?(?:[ap](?:m\b|\.\s?m\.)|uhr\b|o'clock)))"
-    r"(?:\s?(?P<half>[ap])(?:m\b|\.\s?m\.)|\s?(?:uhr|o'clock|h)\b)?(?![\w:])",
+_TIMES = {
+    mark: re.compile(
+        r"(?:(?<![\w.,:])|(?<=\dt))(?P<h>[01]?\d|2[0-3])(?:(?::|\s?h\s?)(?P<mi>[0-5]\d)(?::[0-5]\d)?(?:z|[+-]\d{2}:?\d{2})?"
+        rf"|\.(?P<dm>[0-5]\d)(?=\s?(?:[ap](?:m\b|\.\s?m\.)|uhr\b{clock}))|(?=\s?(?:[ap](?:m\b|\.\s?m\.)|uhr\b|o'clock)))"
+        r"(?:\s?(?P<half>[ap])(?:m\b|\.\s?m\.)|\s?(?:uhr|o'clock|h)\b)?(?![\w:])",
+    )
+    for mark, clock in ((".", ""), (",", r"|h\b"))
+}
+"""By the decimal mark: `17.30 h` is a time of day where a point is none."""
+_END_OF_YEAR = re.compile(
+    r"(?<!\w)(?:(?:the end of|end of|ende|fin|fin de|finales de|конца|конце|конец)|(?P<first>anfang|beginning of|start of|debut|principios de))"
+    r"[ \xa0](?P<y>(?:19|20)\d{2})(?![\w/-]|[.,]\d)"
 )
 _WORD_BEFORE = re.compile(r"([^\W\d_]*[^\s\w]|[^\W\d_]+)[ \xa0]?$")
 _INVALID = "invalid"
@@ -51,14 +59,16 @@ def read_dates(text: str, words: Vocabulary) -> Iterator[ReadDate]:
         year, month = match["y"] or match["fy"] or "-", int(match["m"] or match["fm"])
         day = f"-{int(match['d']):02}" if match["d"] else ""
         yield ReadDate(match.start(), match.end(), f"{year}-{month:02}{day}")
+    for match in _END_OF_YEAR.finditer(text):
+        yield ReadDate(match.start("y"), match.end("y"), f"{match['y']}-{'01' if match['first'] else '12'}")
     for pattern in _named_patterns(words):
         for match in pattern.finditer(text):
             yield from _named_dates(match, words)
 
 
-def read_times(text: str) -> Iterator[ReadDate]:
+def read_times(text: str, words: Vocabulary) -> Iterator[ReadDate]:
     """Find times of day, as hours and minutes."""
-    for match in _TIME.finditer(text):
+    for match in _TIMES[words.decimal if words.decimal in _TIMES else "."].finditer(text):
         hour, half = int(match["h"]), match["half"]
         if half and 1 <= hour <= 12:
             hour = hour % 12 + (12 if half == "p" else 0)

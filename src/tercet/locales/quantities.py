@@ -45,7 +45,34 @@ _NOUN_BEHIND = re.compile(
 _LETTER_BEHIND = re.compile(r"[a-wyzа-я](?!\w)")
 _NO_NOUN = frozenset("以程前後未超強弱税込及各約内外間中目")
 """Signs behind a Japanese number that say nothing of what is counted."""
-_HINDI_WORDS = frozenset("है हैं था थी थे होगा होगी होंगे हुआ हुई में का की के को से पर और या तक ही भी तथा व".split())
+_HINDI_WORDS = frozenset(
+    [
+        "है",
+        "हैं",
+        "था",
+        "थी",
+        "थे",
+        "होगा",
+        "होगी",
+        "होंगे",
+        "हुआ",
+        "हुई",
+        "में",
+        "का",
+        "की",
+        "के",
+        "को",
+        "से",
+        "पर",
+        "और",
+        "या",
+        "तक",
+        "ही",
+        "भी",
+        "तथा",
+        "व",
+    ]
+)
 _PER_YEAR = re.compile(r"[ \xa0]p\.\s?[amp]\b")
 _DENOMINATOR = re.compile(r"/([^\W_]{1,20})")
 _POWER = re.compile(r"[kcdm]?m[23]")

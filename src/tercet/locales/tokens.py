@@ -29,6 +29,8 @@ _PHONE = re.compile(
     rf"(?<![^\W{UNSPACED}])(?<![+.,])(?:(?:\+|\(?0)\d[\d \xa0/()-]{{4,22}}\d"
     rf"|(?:\d[ \xa0-])?\(\d{{3,5}}\)[ \xa0-]?\d[\d \xa0-]{{4,10}}\d|\d{{3}}-\d{{3}}-\d{{4}})(?![^\W{UNSPACED}]|[.,]\d)"
 )
+_NATIONAL_PHONE = re.compile(r"(?<![\w.,+-])\d{1,4}(?:[ \xa0.-]\d{2,4}){2,5}(?![\w-]|[.,]\d)")
+_THOUSANDS = re.compile(r"\d{1,3}(?:[ \xa0.]\d{3})+")
 _LONGEST_NAME = 120
 _PHONE_DIGITS = range(7, 16)
 _MARKER = re.compile(
@@ -55,11 +57,12 @@ def read_tokens(text: str, words: Vocabulary, known: Sequence[KnownValue]) -> tu
         scan.add(match.start(), match.end(), "account", alphanumeric(match[0]))
     for found in read_dates(scan.flat, words):
         scan.add(found.start, found.end, "date", found.value)
-    for found in read_times(scan.flat):
+    for found in read_times(scan.flat, words):
         scan.add(found.start, found.end, "time", found.value)
     for match in _PHONE.finditer(scan.text):
         if (number := _phone(match[0])) is not None:
             scan.add(match.start(), match.end(), "phone", number)
+    _read_national_phones(scan, known)
     _skip_counters(scan, known)
     read_numbers(scan, known)
     read_names(scan, known)
@@ -71,6 +74,18 @@ def _phone(text: str) -> str | None:
     if len(digits) not in _PHONE_DIGITS:
         return None
     return f"+{digits.removeprefix('00')}" if text.startswith(("+", "00")) else digits
+
+
+def _read_national_phones(scan: Scan, known: Sequence[KnownValue]) -> None:
+    """Find groups of digits that are as many as those of a known international number without its country."""
+    international = [str(value.value) for value in known if str(value.value).startswith("+")]
+    whole = [re.sub(r"\D", "", number) for number in international]
+    sizes = {len(digits) - country for digits in whole for country in (1, 2, 3)} & set(range(9, 13))
+    for match in _NATIONAL_PHONE.finditer(scan.text) if sizes else ():
+        digits = re.sub(r"\D", "", match[0])
+        is_number = _THOUSANDS.fullmatch(match[0]) and not any(each.endswith(digits) for each in whole)
+        if len(digits) in sizes and not is_number:
+            scan.add(match.start(), match.end(), "phone", digits)
 
 
 def _skip_named_numbers(scan: Scan, known: Sequence[KnownValue]) -> None:

@@ -32,6 +32,8 @@ class Segment(NamedTuple):
     row: tuple[Range, ...] = ()
     column: Range | None = None
     lead: Range | None = None
+    line: Range | None = None
+    """Of a cell: where its table and its row begin."""
 
 
 class _Line(NamedTuple):
@@ -140,4 +142,4 @@ def _table_cells(lines: Sequence[_Line], lead: Range | None) -> Iterator[Segment
         for at, (start, end) in enumerate(cells):
             others = tuple(cell for cell in cells[:8] if cell != (start, end))
             column = header[at] if number and at < len(header) else None
-            yield Segment(start, end, others, column, lead)
+            yield Segment(start, end, others, column, lead, (lines[0].start, line.start))

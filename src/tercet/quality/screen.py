@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tercet.contracts.documents import KnownValue, ReadText, TextToken, TokenKind, TokenVerdict, ValueType
 from tercet.contracts.mode import Trust
-from tercet.quality.contexts import Segment, Segments
+from tercet.quality.contexts import Range, Segment, Segments
 from tercet.quality.labels import (
     MAX_DISTANCE,
     MAX_INSIDE,
@@ -93,6 +93,8 @@ class _Screening:
         # Hostile texts repeat themselves: what depends on words alone is looked up once.
         self._fits: Callable[[Phrase, str, str], bool] = cache(self._phrase_fits)
         self._equal: Callable[[TokenKind, str, str, str], _Equal] = cache(self._find_equal)
+        self._is_strange: Callable[[tuple[Range, ...]], bool] = cache(self._is_strange_row)
+        self._is_of_row: Callable[[str], bool] = cache(self._is_of_row_name)
         self._in_role: Callable[[_Equal, Names, Names], tuple[int, ...]] = cache(self._find_in_role)
         self._slots: Callable[[Phrase, str, str], frozenset[str]] = cache(self._find_slots)
         labels, names = self._find_labels(self._labelled), self._find_labels(self._row_names)
@@ -171,9 +173,10 @@ class _Screening:
                 by_kind = used.setdefault(self._kind(token), {})
                 by_kind[label] = min(self._labels.distance(label, token), by_kind.get(label, MAX_DISTANCE))
         again = [token for token in tokens if token.start in missed]
-        return {start: found for start, (found, _) in first.items()} | {
-            token.start: self._find(token, used.get(self._kind(token), {}))[0] for token in again
-        }
+        return self._without_repetitions(
+            {start: found for start, (found, _) in first.items()}
+            | {token.start: self._find(token, used.get(self._kind(token), {}))[0] for token in again}
+        )
 
     def _kind(self, token: TextToken) -> str:
         """The tokens that a label is used up by: one that names a date may name a time of day besides."""
@@ -220,6 +223,7 @@ class _Screening:
         if not signed:
             return (), []
         equal = equal._replace(agreeing=signed)
+        in_column = self._names.inside(segment.column) if segment.column else []
         rows = self._paired_rows.get(token.start)
         rows = self._named_rows(token, segment) if rows is None else rows
         nearest = self._paired.get(token.start)
@@ -227,8 +231,12 @@ class _Screening:
             nearest = self._nearest(token, segment, is_in_row=bool(rows), used=used)
         elif not nearest:
             return (), []
-        row_names, labels = (frozenset(each.phrase for each in names) for names in (rows, nearest))
+        row_names, labels = (
+            frozenset(each.phrase for each in names) for names in (rows or in_column, nearest)
+        )
         found = self._in_role(equal, row_names, labels)
+        if not row_names and self._is_strange(segment.row):
+            found = tuple(at for at in found if not self._rows[at])
         return found, [each for each in nearest if any(each.phrase in self._phrases[at] for at in found)]
 
     def _is_sentence(self, segment: Segment) -> bool:
@@ -272,6 +280,31 @@ class _Screening:
         found = [at for at in named if self._is_listed(at) or not labels & self._listed]
         # A unit of the pack says what is counted, as a label does; a listed name needs none.
         return tuple(found if found or labels else equal.telling)[:_MAX_SOURCES]
+
+    def _is_strange_row(self, cells: tuple[Range, ...]) -> bool:
+        """Return whether a row of a table has words in it, but no label and no word of the name of any known row."""
+        if not self._row_names or any(self._labels.inside(cell) for cell in cells):
+            return False
+        words = [word for start, end in cells for word in words_of(self._read.text[start:end])]
+        written = [word for word in words if not any(char.isdigit() for char in word)]
+        return bool(written) and not any(self._is_of_row(word) for word in written)
+
+    def _is_of_row_name(self, word: str) -> bool:
+        return any(same_word(word, known) for name in self._row_names for known in name)
+
+    def _without_repetitions(self, found: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
+        """Return what was found, without the values of a listed row that an earlier row of the same table states."""
+        stated: dict[tuple[int, tuple[int, ...]], set[int]] = {}
+        once: dict[int, tuple[int, ...]] = {}
+        for start, values in sorted(found.items()):
+            line = self._segments.at(start).line
+            if line and values and all(self._rows[at] for at in values):
+                lines = stated.setdefault((line[0], values), set())
+                lines.add(line[1])
+                once[start] = () if len(lines) > len(values) else values
+            else:
+                once[start] = values
+        return once
 
     def _is_listed(self, at: int) -> bool:
         """Return whether a value is one that the decision lists, or says how many rows a listed one has."""
