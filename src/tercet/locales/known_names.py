@@ -24,6 +24,13 @@ _FIRST_NAME = re.compile(
 _LONGEST_FIRST = 45
 _LINE_END = re.compile(r"[ \xa0,]*(?:\n|$)")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}")
+_IS = r"is|was|will be|is called|ist|war|heißt|est|sera|s'appelle|es|será|se llama"
+_KANJI = r"[\u3400-\u9fff々]"
+_ADDRESSED = re.compile(rf"^[ \xa0]*({_KANJI}{{1,4}}[ \xa0]?{_KANJI}{{1,4}})[ \xa0]?様", re.MULTILINE)
+_NOBODY = "者客員先生主方皆"
+"""What a Japanese word ends in that means anybody: 関係者様."""
+_HINDI = r"[\u0900-\u0963]+"
+_HINDI_NOBODY = frozenset({"ग्राहक", "महोदय", "महोदया", "यात्री", "सदस्य", "मित्र", "जी"})
 _Words = tuple[str, ...]
 
 
@@ -67,6 +74,7 @@ def read_names(scan: Scan, known: Sequence[KnownValue]) -> None:
     parts = {part for name in names for part in _name_parts(name)}
     no_names = _words_before_names(scan, known)
     _read_addressees(scan, known, parts, no_names)
+    _read_other_addressees(scan, known, parts)
     single = sorted(word for name in names for word in name if len(word) > 1)
     lexicon = scan.vocabulary.lexicon
     small = word_set(lexicon.small_words) if lexicon else frozenset[str]()
@@ -147,6 +155,27 @@ def _match_name_word(word: str, parts: set[_Words], single: Sequence[str]) -> st
     return next(declined, "") if is_declined else ""
 
 
+def _read_other_addressees(scan: Scan, known: Sequence[KnownValue], parts: set[_Words]) -> None:
+    """Find names that are unknown where a letter in Japanese or Hindi begins: scripts without capitals."""
+    whole = ["".join(words_of(str(value.value))) for value in known if value.type == "name" and value.value]
+    if scan.vocabulary.language == "ja":
+        for match in _ADDRESSED.finditer(scan.text):
+            name = "".join(words_of(match[1]))
+            if name[-1] not in _NOBODY and not any(each.startswith(name) for each in whole):
+                scan.add(match.start(1), match.end(1), "name", " ".join(name))
+    if scan.vocabulary.language == "hi":
+        labels = {label for value in known if value.type == "name" for label in value.labels}
+        spelled = "|".join(map(re.escape, sorted(labels, key=len, reverse=True))) or "(?!)"
+        for match in re.finditer(
+            rf"^(?:{spelled})[ \xa0]({_HINDI}(?:[ \xa0]{_HINDI}){{1,2}})[ \xa0]?[,!\n]",
+            scan.text,
+            re.MULTILINE,
+        ):
+            said = set(match[1].replace("\xa0", " ").split())
+            if not said & (_HINDI_NOBODY | labels) and words_of(match[1]) not in parts:
+                scan.add(match.start(1), match.end(1), "name", " ".join(words_of(match[1])))
+
+
 def _read_addressees(
     scan: Scan, known: Sequence[KnownValue], parts: set[_Words], no_names: frozenset[str]
 ) -> None:
@@ -162,10 +191,12 @@ def _read_addressees(
     )
     greetings = "|".join(lexicon.greetings.split()) or "(?!)"
     role = "(?i:" if scan.vocabulary.language == "de" else "(?:"
+    titles = rf"(?:(?i:{title})\b\.?[ \xa0]){{0,2}}"
     pattern = re.compile(
         rf"(?<!\w)(?:(?i:{spelled}):?[ \xa0](?:(?i:{title})\b\.?[ \xa0]){{0,3}}"
         rf"(?P<name>{_CAPITALISED}(?:[ \xa0]{_CAPITALISED}){{0,3}})(?=[,!.:\n]|$)"
-        rf"|(?<=\w[ \xa0]){role}{spelled}),?[ \xa0](?P<role>{_CAPITALISED}[ \xa0]{_CAPITALISED})"
+        rf"|(?:(?<=\w[ \xa0])|(?<=\w')){role}{spelled}),?[ \xa0]{titles}(?P<role>{_CAPITALISED}[ \xa0]{_CAPITALISED})"
+        rf"|(?i:{spelled})(?:[ \xa0](?:{_IS})[ \xa0]|'s name is ){titles}(?P<held>{_CAPITALISED}[ \xa0]{_CAPITALISED})"
         rf"|(?:{own_title})\b\.?[ \xa0](?P<other>{_CAPITALISED}(?:[ \xa0]{_CAPITALISED})?))"
         rf"|\A\s*(?i:{greetings})[ \xa0](?P<greeted>{_CAPITALISED}),[ \xa0]*(?:\n|$)"
     )
@@ -175,7 +206,9 @@ def _read_addressees(
         end = match.start(group) + len(_POSSESSIVE.sub("", match[group]))
         name = words_of(scan.text[match.start(group) : end])
         said = tuple(_match_name_word(word, parts, single) or word for word in name)
-        is_known = said in parts or (group in ("other", "role") and said[:1] in parts)  # a noun may follow
+        is_known = said in parts or (
+            group in ("other", "role", "held") and said[:1] in parts
+        )  # a noun may follow
         is_single = len(name) == 1  # Dear Patient
         others = no_names if is_single else {*word_set(lexicon.anybody), *word_set(lexicon.titles)}
         if not others & set(name) and not is_known:

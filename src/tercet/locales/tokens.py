@@ -13,6 +13,7 @@ from tercet.locales.known_names import read_known_texts, read_names
 from tercet.locales.plain_text import read_plain
 from tercet.locales.quantities import begins_amount, read_numbers
 from tercet.locales.scan import Scan, begin_scan
+from tercet.locales.vague import read_vague
 from tercet.locales.vocabulary import Vocabulary
 from tercet.quality.words import UNSPACED, alphanumeric, fold, word_ranges, words_of
 
@@ -64,6 +65,7 @@ def read_tokens(text: str, words: Vocabulary, known: Sequence[KnownValue]) -> tu
             scan.add(match.start(), match.end(), "phone", number)
     _read_national_phones(scan, known)
     _skip_counters(scan, known)
+    read_vague(scan, known)
     read_numbers(scan, known)
     read_names(scan, known)
     return scan.tokens()

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from tercet.contracts.documents import KnownValue, ReadText, TextToken, TokenKind, TokenVerdict, ValueType
 from tercet.contracts.mode import Trust
+from tercet.quality.changes import is_change, names_change
 from tercet.quality.contexts import Range, Segment, Segments
 from tercet.quality.labels import (
     MAX_DISTANCE,
@@ -237,6 +238,8 @@ class _Screening:
         found = self._in_role(equal, row_names, labels)
         if not row_names and self._is_strange(segment.row):
             found = tuple(at for at in found if not self._rows[at])
+        if found and self._is_change(token):
+            found = tuple(at for at in found if names_change(self._known[at]))
         return found, [each for each in nearest if any(each.phrase in self._phrases[at] for at in found)]
 
     def _is_sentence(self, segment: Segment) -> bool:
@@ -280,6 +283,13 @@ class _Screening:
         found = [at for at in named if self._is_listed(at) or not labels & self._listed]
         # A unit of the pack says what is counted, as a label does; a listed name needs none.
         return tuple(found if found or labels else equal.telling)[:_MAX_SOURCES]
+
+    def _is_change(self, token: TextToken) -> bool:
+        segment = self._segments.at(token.start)
+        is_amount = token.kind in ("number", "amount", "percent")
+        return is_amount and is_change(
+            self._read.text, (token.start, token.end), (segment.start, segment.end)
+        )
 
     def _is_strange_row(self, cells: tuple[Range, ...]) -> bool:
         """Return whether a row of a table has words in it, but no label and no word of the name of any known row."""
@@ -350,6 +360,8 @@ class _Screening:
 
     def _named_slot(self, token: TextToken) -> str:
         """Return the only listed value of the token's type that its sentence names."""
+        if self._is_change(token):
+            return ""
         segment = self._segments.at(token.start)
         parts = [(segment.start, segment.end), *segment.row, *filter(None, (segment.column,))]
         labels = [self._labels.inside(part) for part in parts]
