@@ -27,10 +27,10 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}")
 _IS = r"is|was|will be|is called|ist|war|heißt|est|sera|s'appelle|es|será|se llama"
 _KANJI = r"[\u3400-\u9fff々]"
 _ADDRESSED = re.compile(rf"^[ \xa0]*({_KANJI}{{1,4}}[ \xa0]?{_KANJI}{{1,4}})[ \xa0]?様", re.MULTILINE)
-_NOBODY = "者客員先生主方皆"
+_ANYBODY = "者客員先生主方皆"
 """What a Japanese word ends in that means anybody: 関係者様."""
 _HINDI = r"[\u0900-\u0963]+"
-_HINDI_NOBODY = frozenset({"ग्राहक", "महोदय", "महोदया", "यात्री", "सदस्य", "मित्र", "जी"})
+_HINDI_ANYBODY = frozenset({"ग्राहक", "महोदय", "महोदया", "यात्री", "सदस्य", "मित्र", "जी"})
 _Words = tuple[str, ...]
 
 
@@ -161,7 +161,7 @@ def _read_other_addressees(scan: Scan, known: Sequence[KnownValue], parts: set[_
     if scan.vocabulary.language == "ja":
         for match in _ADDRESSED.finditer(scan.text):
             name = "".join(words_of(match[1]))
-            if name[-1] not in _NOBODY and not any(each.startswith(name) for each in whole):
+            if name[-1] not in _ANYBODY and not any(each.startswith(name) for each in whole):
                 scan.add(match.start(1), match.end(1), "name", " ".join(name))
     if scan.vocabulary.language == "hi":
         labels = {label for value in known if value.type == "name" for label in value.labels}
@@ -172,7 +172,7 @@ def _read_other_addressees(scan: Scan, known: Sequence[KnownValue], parts: set[_
             re.MULTILINE,
         ):
             said = set(match[1].replace("\xa0", " ").split())
-            if not said & (_HINDI_NOBODY | labels) and words_of(match[1]) not in parts:
+            if not said & (_HINDI_ANYBODY | labels) and words_of(match[1]) not in parts:
                 scan.add(match.start(1), match.end(1), "name", " ".join(words_of(match[1])))
 
 

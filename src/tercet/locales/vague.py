@@ -1,4 +1,4 @@
-"""Words in the place of a value that nobody can check: `begins next Tuesday`, `half the rent`, `a couple of keys`."""
+"""Words in the place of a value that cannot be checked: `begins next Tuesday`, `half the rent`, `a couple of keys`."""
 
 from __future__ import annotations
 

@@ -121,8 +121,8 @@ class Behaviour(IntEnum):
     OUTPUTS_READ_IN_ORDER = 19
     """Labels that stand together name the values behind them in order; with another number of values they name none. A row
     of a table states the values of a listed row only under its name, and once; an amount by which something changes is not
-    that thing's value. A replay takes judgements by the earlier rules as recorded. Before, swapped values, rows that
-    nobody had listed and differences passed."""
+    that thing's value. A replay takes judgements by the earlier rules as recorded. Before, swapped values, unlisted
+    rows and differences passed."""
 
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
