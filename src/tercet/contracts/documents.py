@@ -130,6 +130,8 @@ class TextPiece(Shape):
     slot: str = ""
     pointer: str = ""
     """For a bound value: where it comes from."""
+    in_template: bool = False
+    """For a bound value: whether the pack's author has put it where it is, in a template or declared section."""
 
 
 class TextToken(Shape):

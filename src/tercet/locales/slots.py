@@ -52,7 +52,7 @@ def render(
             piece = TextPiece(start=length, end=length + len(shown), source=words)
             if value is not None and not isinstance(filled, _Refusal):
                 binding = {"source": "bound", "slot": value.name, "pointer": value.pointer}
-                piece = piece.model_copy(update=binding)
+                piece = piece.model_copy(update={**binding, "in_template": author == "pack"})
             pieces.append(piece)
         parts.append(shown)
         length += len(shown)

@@ -14,7 +14,15 @@ from decimal import Decimal
 from functools import cache
 from typing import NamedTuple
 
-from tercet.contracts.documents import KnownValue, ReadText, TextToken, TokenKind, TokenVerdict, ValueType
+from tercet.contracts.documents import (
+    KnownValue,
+    ReadText,
+    TextPiece,
+    TextToken,
+    TokenKind,
+    TokenVerdict,
+    ValueType,
+)
 from tercet.contracts.mode import Trust
 from tercet.quality.changes import is_change, names_change
 from tercet.quality.contexts import Range, Segment, Segments
@@ -64,6 +72,11 @@ def screen(read: ReadText, known: Sequence[KnownValue]) -> tuple[TokenVerdict, .
     """Return a verdict on each token of a text that the pack's author has not written."""
     values = [value for value in known if value.value is not None]
     return tuple(_Screening(read, values).verdicts())
+
+
+def is_arranged(piece: TextPiece) -> bool:
+    """Return whether a value stands where a plan, tool or model has put its slot."""
+    return bool(piece.slot) and not piece.in_template
 
 
 class _Screening:
@@ -184,14 +197,15 @@ class _Screening:
         return "time" if token.kind == "time" else "other"
 
     def _authors(self, token: TextToken) -> set[str]:
-        """Return who wrote the characters of a token, without the space in it."""
-        found: set[str] = set()
+        """Return who wrote the characters of a token, without the space in it: no one, where it is made of two values."""
+        found: list[TextPiece] = []
         for piece in self._read.pieces[max(bisect_right(self._piece_starts, token.start) - 1, 0) :]:
             if piece.start >= token.end:
                 break
             if self._read.text[max(piece.start, token.start) : min(piece.end, token.end)].strip():
-                found.add(piece.source)
-        return found or {"free"}
+                found.append(piece)
+        is_joined = len(found) > 1 and any(is_arranged(piece) for piece in found)
+        return {"free"} if is_joined or not found else {piece.source for piece in found}
 
     def _bound(self, token: TextToken) -> TokenVerdict:
         return TokenVerdict(location=self._place(token), token=token, status="bound")

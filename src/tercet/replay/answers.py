@@ -405,12 +405,12 @@ _JUDGING: dict[type[Judged], type[c.Command]] = {
 }
 
 
-_EARLIER = f"outputs judged by rules before {int(Behaviour.OUTPUTS_READ_IN_ORDER)}"
+_EARLIER = f"outputs judged by rules before {int(Behaviour.OUTPUTS_PLACED)}"
 
 
 def judged_earlier(run: RecordedRun) -> bool:
     """Return whether the outputs of a run were judged by rules that no longer exist."""
-    return Behaviour.OUTPUTS_READ_IN_ORDER not in run.state.start.behaviour
+    return Behaviour.OUTPUTS_PLACED not in run.state.start.behaviour
 
 
 def _outputs_judged(run: RecordedRun, event: Judged) -> Answered:

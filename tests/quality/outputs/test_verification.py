@@ -32,6 +32,15 @@ KNOWN = (
         trust=Trust.TRUSTED,
     ),
     KnownValue(
+        name="order_fee",
+        value="300",
+        type="money",
+        currency="INR",
+        labels=("fee",),
+        pointer="kg:order:1#snapshot_s#/fee",
+        trust=Trust.TRUSTED,
+    ),
+    KnownValue(
         name="rumour", value="77", type="count", labels=("rumour",), pointer="kg:mail:1#snapshot_s#/n"
     ),
 )
@@ -192,8 +201,90 @@ def test_a_section_of_the_pack_is_the_authors_in_any_letter() -> None:
     assert "".join(whole.text[each.start : each.end] for each in whole.pieces) == whole.text
     verdict = verify_output(spec(), {"letter": whole.text}, [whole], KNOWN)
     assert {each.status for each in verdict.tokens} == {"found", "bound"}
+    assert verdict.unjudged[0].location == "/letter"  # GOOD is no one's
     changed = section_words(SECTION).replace("30", "90")
     assert mark_authored(read(changed), [SECTION]).pieces == read(changed).pieces
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "Within 30 days, for {{ order_total }}.",
+        "Within 30 days, for {{ order_total | money }}.\n",
+    ],
+)
+def test_a_section_with_its_own_slots_vouches_for_itself(written: str) -> None:
+    found = mark_authored(read(f"## Returns\n\n{written}"), [SECTION])
+    assert verify_output(spec(), {"letter": found.text}, [found], KNOWN).unjudged == ()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "Within 30 days, for {{ order_fee }}.",
+        "Within 30 days, for ₹24,500.00.",
+        "Within 30 days, for  .",
+        "Within 30 days, for {{ order_total }} .",
+        "Within 30 days, for ₹24,500.",
+        "Within 30 days, for {{ order_total }}{{ order_total }}.",
+        "Within 30 days, for -{{ order_total }}.",
+        "Within 30 days, for {{ order_total }}. Not.",
+        "Within 30 days, for {{ order_total }}.\n\n{{ order_fee }}",
+        "Within 30 days, for {{ order_total }}.\n❌",
+    ],
+)
+def test_a_section_with_anything_else_in_its_place_is_free_text(written: str) -> None:
+    """Its words do not vouch for another value, however it came there."""
+    found = mark_authored(read(f"## Returns\n\n{written}"), [SECTION])
+    assert verify_output(spec(), {"letter": found.text}, [found], KNOWN).unjudged != ()
+
+
+def test_words_in_the_place_of_a_slot_are_free_text_in_a_section_of_the_author() -> None:
+    found = mark_authored(read("## Returns\n\nWithin 30 days, for 24,500 INR."), [SECTION])
+    sources = [(found.text[each.start : each.end], each.source) for each in found.pieces]
+    assert sources[1:] == [("24,500 INR", "free"), (".", "authored")]
+
+
+def test_a_section_with_a_slot_that_is_written_wrongly_is_free_text() -> None:
+    wrong = SectionTemplate(heading="Returns", text="Within 30 days, for {{ order_total.")
+    found = mark_authored(read(section_words(wrong)), [wrong])
+    assert verify_output(spec(), {"letter": found.text}, [found], KNOWN).unjudged != ()
+
+
+@pytest.mark.parametrize(
+    "letter",
+    [
+        *(f"{sign}{{{{ order_total }}}}\n" for sign in "-❌⁻(➖¬~🅽⠝°\u0336\u200b*>"),
+        *(f"{{{{ order_total }}}}{sign}\n" for sign in (")", " 👎", "²", "?", "\u0338", "-", "~~")),
+        "{{ order_total }}{{ order_fee }}",
+        "{{ order_total }} {{ order_fee }}",
+        "{{ order_total }}\n{{ order_fee }}",
+        "{{ order_total }}\n\n{{ order_total }}",
+    ],
+)
+def test_signs_and_the_order_of_slots_say_something(letter: str) -> None:
+    """Only one value alone says nothing but itself."""
+    assert [each.location for each in verify(letter).unjudged] == ["/letter"]
+
+
+def test_what_a_template_has_beside_its_values_is_its_authors() -> None:
+    verdict = verify("-{{ order_total }}{{ order_fee }} 👎", author="pack")
+    assert (verdict.unjudged, {each.status for each in verdict.tokens}) == ((), {"bound"})
+    assert verify("{{ order_total }}\n").unjudged == ()
+
+
+@pytest.mark.parametrize("gap", ["", " ", "\xa0", ",", ".", "×", "/"])
+def test_two_values_beside_each_other_are_not_read_as_a_third(gap: str) -> None:
+    """14 and 2 are not 142, 14.2 or 28."""
+    counts = [
+        KnownValue(name=name, value=value, type="count", pointer=f"kg:rx:1#s#/{name}", trust=Trust.TRUSTED)
+        for name, value in (("days", "14"), ("times", "2"))
+    ]
+    found = read_text("/letter", f"{{{{ days }}}}{gap}{{{{ times }}}}\n", counts, "en", {}, "agent")
+    verdict = verify_output(spec(), {"letter": found.text}, [found], counts)
+    assert verdict.unjudged != ()
+    is_whole = any(each.token.text == found.text.strip() for each in verdict.tokens)
+    assert not is_whole or {each.status for each in verdict.tokens} != {"bound"}
 
 
 POINTERS = st.text(max_size=12).map(lambda text: f"/{text.replace('~', '~0').replace('/', '~1')}")

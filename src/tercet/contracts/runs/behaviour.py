@@ -124,6 +124,12 @@ class Behaviour(IntEnum):
     that thing's value. A replay takes judgements by the earlier rules as recorded. Before, swapped values, unlisted
     rows and differences passed."""
 
+    OUTPUTS_PLACED = 20
+    """Where a value stands is judged as well. A declared section is the author's only with its own slots, every sign of a
+    free text is free text, and so is the order of several slots. A value is found only by itself, and not together with
+    the one beside it. A replay takes judgements by the earlier rules as recorded. Before, texts
+    of symbols and exchanged slots were committed."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

@@ -27,7 +27,7 @@ from tercet.contracts.values import pointer
 from tercet.policy import schemas
 from tercet.quality.missing import missing_parts
 from tercet.quality.rubric.safety import mask
-from tercet.quality.screen import screen
+from tercet.quality.screen import is_arranged, screen
 from tercet.quality.verification.leaves import is_text
 from tercet.quality.verification.locations import Location
 from tercet.quality.verification.roles import check_role
@@ -172,9 +172,10 @@ def find_missing(
 
 
 def find_unjudged(read: Sequence[ReadText], language: str, passed: Collection[str]) -> Iterator[UnjudgedText]:
-    """Yield the texts with words that neither the pack's author wrote nor a value brought nor tests vouch for.
+    """Yield the texts with signs that neither the pack's author wrote nor a value brought nor tests vouch for.
 
-    Outputs that say nothing at all are unjudged as well: there is nothing that anybody could vouch for.
+    A sign says as much as a word: `-`, a cross, a bracket. So does the order of several values that no author has
+    arranged. Outputs that say nothing at all are unjudged as well: there is nothing that anybody could vouch for.
     """
     if not any(
         piece.source == "bound" or _has_words(each, piece.start, piece.end)
@@ -182,13 +183,19 @@ def find_unjudged(read: Sequence[ReadText], language: str, passed: Collection[st
         for piece in each.pieces
     ):
         yield UnjudgedText(location="", reason="empty")
+        return
     for each in read:
-        free = any(
-            piece.source == "free" and _has_words(each, piece.start, piece.end) for piece in each.pieces
-        )
-        if free and not is_within(each.pointer, passed):
+        if _is_free(each) and not is_within(each.pointer, passed):
             is_understood = read_in(each, language) or not is_text(each.text)
             yield UnjudgedText(location=each.pointer, reason="free" if is_understood else "language")
+
+
+def _is_free(read: ReadText) -> bool:
+    brought = [piece for piece in read.pieces if piece.source != "free"]
+    is_composed = len(brought) > 1 and any(map(is_arranged, brought))
+    return is_composed or any(
+        piece.source == "free" and read.text[piece.start : piece.end].strip() for piece in read.pieces
+    )
 
 
 def read_in(read: ReadText, language: str) -> bool:
