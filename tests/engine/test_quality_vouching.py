@@ -230,6 +230,88 @@ def test_a_bound_number_vouches_in_its_own_role_only(letter: JsonObject, is_comm
     assert (done.status == "completed") is is_committed
 
 
+def _row(number: int, *fields: str) -> JsonObject:
+    return {field: {"$evidence": f"{BASKET}#/lines/{number}/{field}"} for field in fields}
+
+
+def _of(ref: str, *fields: str) -> JsonObject:
+    return {field.rpartition("/")[2]: {"$evidence": f"{ref}#/{field}"} for field in fields}
+
+
+SECOND = "kg:order:A-3#snapshot_s"
+BASKET = "kg:basket:B-1#snapshot_s"
+LINES = [{"name": "Oak table", "qty": 1, "price": 120.5}, {"name": "Chair", "qty": 4, "price": 35.5}]
+PARTS = {"shipping": {"city": "Cork", "zip": "T12"}, "billing": {"city": "Bonn", "zip": "53111"}}
+FACTS = (
+    *ORDERS,
+    _order(SECOND, "asha", 880, 30),
+    Evidence(
+        id=BASKET,
+        trust=Trust.TRUSTED,
+        source="db",
+        content={"basket_id": "B-1", "lines": LINES, "paid": True, **PARTS},
+    ),
+)
+NAMED: JsonObject = {
+    "properties": {"letter": {"properties": {"lines": {}, "shipping": {}, "billing": {}, "other": {}}}}
+}
+
+
+@pytest.mark.parametrize(
+    ("letter", "is_committed"),
+    [
+        (_of(OWN, "order_id", "total"), True),
+        ({"order": [_of(OWN, "order_id", "total"), _of(SECOND, "order_id", "total")]}, True),
+        (_of(OWN, "order_id") | _of(SECOND, "total"), False),
+        (_of(OWN, "customer") | _of(SECOND, "total"), False),
+        ([_of(OWN, "order_id"), _of(SECOND, "total")], False),
+        ({"order_id": [*_of(OWN, "order_id").values()], "total": [*_of(SECOND, "total").values()]}, False),
+        ({**_of(OWN, "order_id"), "order": _of(SECOND, "total")}, False),
+        (_of(SECOND, "total"), False),
+        ({"lines": [_row(1, "name", "qty", "price"), _row(0, "name", "qty", "price")]}, True),
+        ({"lines": {"$evidence": f"{BASKET}#/lines"}}, True),
+        ({"lines": [_row(0, "name") | _row(1, "qty", "price")]}, False),
+        ({"lines": [_row(0, "name", "qty") | _row(1, "price"), _row(1, "name", "qty", "price")]}, False),
+        ({"lines": [_row(1, "qty", "price")]}, False),
+        (_row(1, "price"), False),
+        ({**_of(BASKET, "basket_id"), "shipping": {"$evidence": f"{BASKET}#/shipping"}}, True),
+        ({**_of(BASKET, "basket_id"), "billing": {"$evidence": f"{BASKET}#/shipping"}}, False),
+        ({**_of(BASKET, "basket_id"), "city": {"$evidence": f"{BASKET}#/billing/city"}}, False),
+        ({"shipping": _of(BASKET, "shipping/city") | _of(BASKET, "billing/zip")}, False),
+        ({"total": {"order_id": {"$evidence": f"{OWN}#/order_id"}}}, False),
+    ],
+)
+def test_values_that_stand_together_come_from_one_record(letter: Any, is_committed: bool) -> None:
+    """A name of one row is never committed beside the price of another, nor a total of which nobody says whose it is."""
+    shop = Shop({**quality(values=[]), "outputs_schema": NAMED}, known=FACTS)
+    pins = [OWN, SECOND, BASKET]
+    assert (shop.run(look_up(*pins), outputs={"letter": letter}).status == "completed") is is_committed
+
+
+@pytest.mark.parametrize("source", [{"$from": "n#/total"}, {"$cel": "n.total"}])
+def test_a_note_does_not_make_one_record_of_two(source: JsonObject) -> None:
+    note: JsonObject = {"id": "n", "kind": "note", "params": _of(OWN, "order_id") | _of(SECOND, "total")}
+    outputs: JsonObject = {"letter": {"order_id": {"$from": "n#/order_id"}, "total": source}}
+    done = Shop(quality(values=[]), known=FACTS).run(look_up(OWN, SECOND), note, outputs=outputs)
+    assert done.status == "awaiting_gate"
+
+
+def test_a_declared_name_is_nobodys_where_its_sources_disagree() -> None:
+    """Each order has another total, so `order_total` has none; a person says which one is meant."""
+    shop = Shop(quality(), known=FACTS)
+    outputs: JsonObject = {"letter": _of(SECOND, "order_id", "total")}
+    assert shop.run(look_up(OWN, SECOND), outputs=outputs).status == "awaiting_gate"
+    assert shop.run(look_up(OWN), outputs={"letter": _of(OWN, "order_id", "total")}).status == "completed"
+
+
+@pytest.mark.parametrize("holder", ["fee", "total"])
+def test_an_object_with_the_name_of_a_value_does_not_vouch_for_what_is_in_it(holder: str) -> None:
+    outputs: JsonObject = {"letter": {holder: {"order_total": {"$evidence": f"{OWN}#/total"}}}}
+    assert Shop(quality()).run(look_up(OWN), outputs=outputs).status == (
+        "completed" if holder == "total" else "awaiting_gate"
+    )
+
+
 @pytest.mark.parametrize(
     ("said", "is_committed"),
     [

@@ -70,9 +70,9 @@ def _is_capitalised(word: str) -> bool:
 
 def is_field_name(name: str, known: Iterable[KnownValue]) -> bool:
     """Return whether the name of a member is that of a declared value, or of a field that is trusted and not the caller's."""
-    words = _words(name)
+    words = words_in(name)
     return bool(words) and any(
-        (words in _names(value) or words == _words(_owner(value.pointer)))
+        (words in names_of(value) or words == words_in(owner_of(value.pointer)))
         and (bool(value.name) or len(words.split()) <= _MOST_NAMED)
         for value in known
         if value.trust is Trust.TRUSTED and not _is_requested(value)
@@ -84,14 +84,15 @@ def check_role(read: ReadText, known: Sequence[KnownValue]) -> Literal["own", "o
     piece = read.pieces[-1]
     shown = read.text[piece.start : piece.end]
     place = pointer.parts(read.pointer)
-    name = _words(next((part for part in reversed(place) if not part.isdigit()), ""))
-    is_own = bool(name) and name == _words(_field(piece.pointer))
+    name = words_in(next((part for part in reversed(place) if not part.isdigit()), ""))
+    is_own = bool(name) and name == words_in(_field(piece.pointer))
+    is_cell = is_own and any(part.isdigit() for part in place)  # named by its row
+    if not is_cell and any(each.name and each.value is None and name in names_of(each) for each in known):
+        return "none"  # its sources disagree, or have none
     trusted = [each for each in known if each.trust is Trust.TRUSTED and each.value is not None]
-    named = [each for each in trusted if name in _names(each)]
+    named = [each for each in trusted if name in names_of(each)]
     listed = [each for each in named if each.name]
-    if listed and not (
-        is_own and any(part.isdigit() for part in place)
-    ):  # a cell of a row is named by its row
+    if listed and not is_cell:
         return "own" if _holds(listed, shown) else "other"
     facts = [each for each in named if not _is_requested(each)]
     if is_own and not (piece.pointer.startswith(REQUEST) and facts):
@@ -108,11 +109,11 @@ def _holds(values: Iterable[KnownValue], shown: str) -> bool:
     )
 
 
-def _names(value: KnownValue) -> frozenset[str]:
+def names_of(value: KnownValue) -> frozenset[str]:
     """Return the names by which a member may call a value: its slot, its labels, its field, and that with its owner."""
-    field, owner = _words(_field(value.pointer)), _words(_owner(value.pointer))
+    field, owner = words_in(_field(value.pointer)), words_in(owner_of(value.pointer))
     qualified = f"{owner} {field}" if owner and field else ""
-    return frozenset(filter(None, (*map(_words, (value.name, *value.labels)), field, qualified)))
+    return frozenset(filter(None, (*map(words_in, (value.name, *value.labels)), field, qualified)))
 
 
 def _field(where: str) -> str:
@@ -122,7 +123,7 @@ def _field(where: str) -> str:
     return next((part for part in reversed(parts) if not part.isdigit()), "")
 
 
-def _owner(where: str) -> str:
+def owner_of(where: str) -> str:
     """Return the class of evidence that holds a value; empty for a result, since plans name their steps."""
     ref = parse_ref(where.rpartition("#")[0])
     return "" if ref is None or ref.classification == CLASSIFICATION else ref.classification
@@ -132,6 +133,6 @@ def _is_requested(value: KnownValue) -> bool:
     return value.pointer.startswith(REQUEST)
 
 
-def _words(name: str) -> str:
+def words_in(name: str) -> str:
     """Return the words of a name in any script; every one counts, since `счёт закрыт fee` is not the fee."""
     return " ".join(_PART.findall(_CAMEL.sub(" ", name))).casefold()

@@ -30,6 +30,7 @@ from tercet.quality.rubric.safety import mask
 from tercet.quality.screen import is_arranged, screen
 from tercet.quality.verification.leaves import is_text
 from tercet.quality.verification.locations import Location
+from tercet.quality.verification.records import find_misplaced
 from tercet.quality.verification.roles import check_role
 
 MAX_FAULTS = 100
@@ -61,12 +62,17 @@ def verify_output(
     tokens = tuple(
         _locate_verdict(verdict, each, outputs) for each in screened for verdict in screen(each, known)
     )
-    roles = {each.pointer: check_role(each, known) for each in screened if _is_reference(each)}
+    references = [each for each in screened if _is_reference(each)]
+    roles = {each.pointer: check_role(each, known) for each in references}
+    misplaced = find_misplaced(references, known)
     tokens += tuple(_misplaced(each) for each in screened if roles.get(each.pointer) == "other")
     missing = tuple(find_missing(screened, known, rules))
+    unclear = (
+        place for place, role in roles.items() if role == "none" or (role == "own" and place in misplaced)
+    )
     unjudged = (
         *find_unjudged(read, language, passed),
-        *(UnjudgedText(location=place, reason="free") for place, role in roles.items() if role == "none"),
+        *(UnjudgedText(location=place, reason="free") for place in unclear),
     )
     return _conclude(tokens, missing, unjudged, rules.verification)
 
