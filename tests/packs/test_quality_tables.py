@@ -395,6 +395,10 @@ SLOTS = [
     ("{{ dayz }}", "slot_unknown", "did you mean days?"),
     ("{{ days | EUR }}", "slot_role_mismatch", "name its own role: count, day"),
     ("{{ order#/days }}", "slot_invalid", "write {{ name }} or {{ name | role }}"),
+    *(
+        (slot, "slot_invalid", "write {{ name }} or {{ name | role }}")
+        for slot in ("{{ days", "{{ days }", "{{days}}}}", "{{{ days }}}", "days }}", "{ {{ days }}}")
+    ),
 ]
 """Slots that cannot be filled, with the code and the remedy of each."""
 

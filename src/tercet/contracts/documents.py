@@ -24,6 +24,11 @@ PluralForms = dict[str, str]
 """The pattern of a unit for each CLDR plural category: `{"one": "once a day", "other": "{} times a day"}`."""
 
 _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?:\|\s*([^{}]*?)\s*)?\}\}")
+TEMPLATE_SLOT = re.compile(
+    r"(?<!\{)\{\{(?P<inside>[^{}\n]{0,200})\}\}(?!\})|(?P<malformed>\{\{[^\n]{0,80}?(?:\}\}+|$)|\}\}+|\{\{)",
+    re.MULTILINE,
+)
+"""What is between the braces of a slot, and braces in a template that are no slot."""
 
 
 class Slot(NamedTuple):
@@ -36,6 +41,15 @@ class Slot(NamedTuple):
 def find_slots(text: str) -> tuple[Slot, ...]:
     """Return the slots of a text, in their order."""
     return tuple(Slot(match[1], match[2] or "") for match in _SLOT.finditer(text))
+
+
+def find_malformed_slots(text: str) -> tuple[tuple[int, str], ...]:
+    """Return the braces of a template that are no slot, each with its line."""
+    return tuple(
+        (text.count("\n", 0, match.start()) + 1, match[0])
+        for match in TEMPLATE_SLOT.finditer(text)
+        if match["malformed"]
+    )
 
 
 class DocumentValue(Authored):
@@ -152,7 +166,7 @@ class SlotFault(Shape):
 
     start: int
     end: int
-    code: Literal["unknown_slot", "missing_value", "slot_role_mismatch", "untrusted_value"]
+    code: Literal["unknown_slot", "missing_value", "slot_role_mismatch", "untrusted_value", "malformed_slot"]
     message: str
 
 

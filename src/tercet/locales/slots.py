@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from tercet.contracts.documents import KnownValue, SlotFault, TextPiece, TextSource
+from tercet.contracts.documents import TEMPLATE_SLOT, KnownValue, SlotFault, TextPiece, TextSource
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import Trust
 from tercet.locales.formats import format_value
@@ -14,7 +14,9 @@ from tercet.locales.vocabulary import Units
 from tercet.quality.values import values_by_slot
 
 Author = Literal["pack", "agent"]
-FaultCode = Literal["unknown_slot", "missing_value", "slot_role_mismatch", "untrusted_value"]
+FaultCode = Literal[
+    "unknown_slot", "missing_value", "slot_role_mismatch", "untrusted_value", "malformed_slot"
+]
 _SLOT = re.compile(r"\{\{(?P<inside>[^{}\n]{0,200})\}\}")
 _INSIDE = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:\|\s*(?P<role>[\w-]+)\s*)?")
 
@@ -42,7 +44,7 @@ def render(
     pieces: list[TextPiece] = []
     faults: list[SlotFault] = []
     length = 0
-    for text, inside in _split(template):
+    for text, inside in _split(template, TEMPLATE_SLOT if author == "pack" else _SLOT):
         value, filled = _fill(inside, slots, locale, units) if inside is not None else (None, text)
         shown = text if isinstance(filled, _Refusal) else filled
         if isinstance(filled, _Refusal):
@@ -59,13 +61,13 @@ def render(
     return Rendered("".join(parts), tuple(pieces), tuple(faults))
 
 
-def _split(template: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the parts of a template: words, and slots with what is between their braces."""
+def _split(template: str, slot: re.Pattern[str]) -> Iterator[tuple[str, str | None]]:
+    """Yield the parts of a template: words, and slots with what is between their braces, or all of a malformed one."""
     done = 0
-    for match in _SLOT.finditer(template):
+    for match in slot.finditer(template):
         if match.start() > done:
             yield template[done : match.start()], None
-        yield match[0], match["inside"]
+        yield match[0], match[0] if match["inside"] is None else match["inside"]
         done = match.end()
     if done < len(template):
         yield template[done:], None
@@ -74,6 +76,8 @@ def _split(template: str) -> Iterator[tuple[str, str | None]]:
 def _fill(
     inside: str, slots: Mapping[str, KnownValue], locale: str, units: Units
 ) -> tuple[KnownValue | None, str | _Refusal]:
+    if "{" in inside or "}" in inside:
+        return None, _Refusal("malformed_slot", "a slot is written {{ name }} or {{ name | role }}")
     match = _INSIDE.fullmatch(inside)
     value = slots.get(match["name"]) if match else None
     if match is None or value is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.documents import KnownValue, TableColumn
+from tercet.contracts.documents import KnownValue, TableColumn, find_malformed_slots
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import Trust
 from tercet.locales import read_text
@@ -179,3 +179,27 @@ def test_a_unit_that_is_neither_in_cldr_nor_declared_says_how_to_declare_it() ->
         '[decision.quality.units.spoon], such as en = { one = "{} spoon", other = "{} spoons" }'
         in fault.message
     )
+
+
+@pytest.mark.parametrize(
+    ("template", "braces"),
+    [
+        ("Rent {{ v", "{{ v"),
+        ("Rent {{ v }, paid", "{{ v }, paid"),
+        ("Rent {{ v\n}}", "{{ v"),
+        ("Rent {{v}}}}.", "{{v}}}}"),
+        ("Rent {{{ v }}}.", "{{{ v }}}"),
+        ("Rent v }}.", "}}"),
+    ],
+)
+def test_braces_of_a_template_that_are_no_slot_are_a_fault(template: str, braces: str) -> None:
+    """A letter with braces in it is never sent; what a model writes with them is free text."""
+    known = [_known("5", "money", currency="EUR")]
+    read = read_text("/letter", template, known, "en", UNITS, "pack")
+    assert [(each.code, read.text[each.start : each.end]) for each in read.faults][:1] == [
+        ("malformed_slot", braces)
+    ]
+    assert find_malformed_slots(f"\n{template}")[0] == (2, braces)
+    written = read_text("/letter", template, known, "en", UNITS, "agent")
+    assert any(each.source == "free" for each in written.pieces)
+    assert find_malformed_slots("{ {{ v }} }\n{{ v | money }} ${x} {y}") == ()

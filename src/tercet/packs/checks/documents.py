@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.documents import DocumentValue, find_slots
+from tercet.contracts.documents import TEMPLATE_SLOT, DocumentValue, find_malformed_slots, find_slots
 from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.evidence import meets
 from tercet.contracts.mode import ApprovalMode
@@ -293,9 +293,13 @@ def slots_name_values(parts: Parts) -> Problems:
 
 def _slot_problems(parts: Parts, rules: QualityRules, text: str, place: str) -> Problems:
     values = {each.name: each for each in rules.values}
-    if text.count("{{") != len(find_slots(text)):
+    for line, braces in find_malformed_slots(text):
+        told = f"line {line}: {braces!r} is not a slot"
+        yield parts.problem("slot_invalid", place, told, "write {{ name }} or {{ name | role }}")
+    named = sum(match["inside"] is not None for match in TEMPLATE_SLOT.finditer(text))
+    if named > len(find_slots(text)):
         yield parts.problem(
-            "slot_invalid", place, "a slot is not written as one", "write {{ name }} or {{ name | role }}"
+            "slot_invalid", place, "a slot does not name a value", "write {{ name }} or {{ name | role }}"
         )
     for slot in find_slots(text):
         value = values.get(slot.name)
