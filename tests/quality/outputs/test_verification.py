@@ -124,6 +124,22 @@ def test_a_refused_value_is_told_with_its_place() -> None:
     assert verdict.failures == (f"{token.location}: '25,400 INR' is unknown",)
 
 
+@pytest.mark.parametrize(
+    ("value", "shown", "place", "slot"),
+    [
+        ("the total is 25,400 INR", "the total is 25,400 INR", "/letter#char=13,23", "order_total"),
+        ("25,400 INR, the fee", "25,400 INR, the fee", "/letter#char=0,10", ""),
+        ("25400.5", "the total is 25,400.50 INR", "/letter", ""),
+    ],
+)
+def test_a_value_that_is_read_behind_its_name_is_replaced_where_it_stands(
+    value: str, shown: str, place: str, slot: str
+) -> None:
+    """The words around it stay, and nothing is replaced in a number that is written otherwise."""
+    verdict = verify_output(spec(), {"letter": value}, [read(f"letter: {shown}")], KNOWN)
+    assert [(each.location, each.slot) for each in verdict.tokens] == [(place, slot)]
+
+
 @pytest.mark.req("R168")
 def test_the_weights_are_those_that_were_set() -> None:
     """They sum to one."""

@@ -138,10 +138,19 @@ def is_within(place: str, pointers: Collection[str]) -> bool:
 
 
 def _locate_verdict(verdict: TokenVerdict, read: ReadText, outputs: JsonObject) -> TokenVerdict:
-    """Return a verdict with its place: of a single value, which was read behind its name, the value itself."""
-    if pointer.value_at(outputs, read.pointer) == read.text:
+    """Return a verdict with its place in the outputs: a single value was read behind its name.
+
+    Nothing is replaced in its name, nor in a number that was written otherwise to be read.
+    """
+    value = pointer.value_at(outputs, read.pointer)
+    if value == read.text:
         return verdict
-    return verdict.model_copy(update={"location": read.pointer})
+    token, size = verdict.token, len(value) if isinstance(value, str) else 0
+    start = len(read.text) - size
+    if isinstance(value, str) and read.text.endswith(value) and start <= token.start:
+        place = Location(read.pointer, token.start - start, token.end - start)
+        return verdict.model_copy(update={"location": str(place)})
+    return verdict.model_copy(update={"location": read.pointer, "slot": ""})
 
 
 def find_missing(
