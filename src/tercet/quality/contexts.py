@@ -16,6 +16,8 @@ _ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
 _TITLE = re.compile(r"\s*(?:#{1,6}\s+.*|(?:\*\*|__)[^*_]+(?:\*\*|__):?\s*)")
 _FIELD = re.compile(r"\s*[*_]{0,2}[^\W\d][^:：.!?,;\n]{1,40}[:：][*_]{0,2}[ \t]+\S[^\n]{0,60}$")
 """A line that is a name and a value."""
+_LED = re.compile(r"\s*[^\W\d_][^\n]{0,60}?(?:\.(?:[ \xa0]?\.){3,}|…{2,}|[·_]{4,})[^\n]{0,60}")
+"""A line with dots between a name and its value."""
 _INTRODUCES = re.compile(r"^\s*#|(?::|\*\*|__)\s*$", re.MULTILINE)
 _RULE = re.compile(r"[\s|:=-]*-[\s|:=-]*")
 _STOP = re.compile(r"[.!?…]+[\"'»”’)\]*_]*\s+(?=[^\sa-zа-яà-ÿ])")
@@ -68,7 +70,8 @@ class Segments:
             if table and not is_row:
                 yield from _table_cells(table, lead)
                 table = []
-            is_field = bool(_FIELD.match(line.text))
+            is_led_on = bool(_LED.fullmatch(line.text.rstrip()))
+            is_field = is_led_on or bool(_FIELD.match(line.text))
             if paragraph and (is_row or is_item or is_title or is_field or not line.text.strip()):
                 is_led = lead is not None and _INTRODUCES.search(text, *lead) is not None
                 where = (paragraph[0].start, paragraph[-1].end)
@@ -81,6 +84,8 @@ class Segments:
             elif is_title:
                 yield Segment(line.start, line.end)
                 lead = (line.start, line.end)
+            elif is_led_on:
+                yield Segment(line.start, line.end, lead=lead)
             elif is_field:
                 yield from self._sentences(text, (line.start, line.end), lead)
             elif line.text.strip():

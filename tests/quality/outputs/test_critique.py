@@ -31,6 +31,7 @@ from tercet.quality.rubric.critique import (
     severity_of,
     weigh,
 )
+from tercet.quality.rubric.safety import CARD, find_dangers
 from tercet.quality.rubric.scorers import Scored
 from tercet.quality.values import known_values
 from tercet.quality.verification import judge
@@ -415,3 +416,17 @@ def test_the_same_input_gives_the_same_bytes(output: dict[str, Any], contents: l
     source = CritiqueInput(task=TASK, output=output, evidence=evidence)
     first = critique(source).model_dump_json()
     assert critique(CritiqueInput.model_validate_json(source.model_dump_json())).model_dump_json() == first
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("IBAN DE12 5001 0517 0648 4898 90.", []),
+        ("IBAN DE13 5001 0517 0648 4898 90.", [CARD]),
+        ("The card 4111 1111 1111 1111.", [CARD]),
+        ("GB82 WEST 1234 5698 7654 32, 4111 1111 1111 1111", [CARD]),
+    ],
+)
+def test_a_part_of_an_account_number_is_no_card(text: str, kinds: list[str]) -> None:
+    """The check digits of the account number say so; half of it is not redacted."""
+    assert [each.kind for each in find_dangers(text)] == kinds
