@@ -148,7 +148,7 @@ def test_an_editor_sees_outputs_limits_and_advice(studio: Studio) -> None:
     for line in (
         "? should the outputs of this run be accepted? (GATE_EDITOR)",
         "why       a person must say yes: low_confidence, required, novel, unjudged",
-        "advice    accept them: every limit holds",
+        "advice    compare them with the draft: a rule has replaced values",
         "limits    ✓ schema 1 ≥ 1",
         "✓ safety 1 ≥ 0.98",
         "asked     confidence is too low to commit without asking",
@@ -167,7 +167,7 @@ def test_an_editor_sees_outputs_limits_and_advice(studio: Studio) -> None:
         assert line in lines
     assert "confidence 0." in page.out
     told = studio.say("editor_1", "gates", "show", gate, "--json").json
-    assert (told["kind"], told["shown"]["recommended"]) == ("output", "approve")
+    assert (told["kind"], told["shown"]["recommended"]) == ("output", "compare")
     assert [word.split()[2] for word in told["next"]] == ["approve", "deny", "modify"]
     assert "should the outputs of this run be accepted?" in studio.tercet("gates", "list").text
 

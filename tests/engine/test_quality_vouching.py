@@ -406,3 +406,14 @@ def test_names_and_identifiers_are_neither_sentences_nor_markup(kind: Any, text:
     rule = DocumentValue.model_validate({"name": "v", "from": "request#/v", "type": kind})
     known = known_values([rule], [], {"v": text}, (), "en")
     assert (known[0].value is not None) is is_right
+
+
+@pytest.mark.parametrize(
+    ("total", "advice"), [("€120.00", "approve"), ("€121.00", "compare")], ids=["right", "replaced"]
+)
+def test_no_gate_advises_to_accept_what_a_rule_has_replaced(total: str, advice: str) -> None:
+    """Whether the sentence is about that value, only a person can tell."""
+    done = Shop(quality()).run(look_up(OWN), outputs={"letter": f"Hello there.\n\nThe total is {total}."})
+    assert done.outputs["letter"] == "Hello there.\n\nThe total is €120.00."
+    assert done.gate is not None
+    assert done.gate.shown["recommended"] == advice

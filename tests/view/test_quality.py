@@ -110,7 +110,7 @@ def test_the_exit_has_every_threshold_and_confidence_with_its_parts() -> None:
     assert (part.exit.word, part.exit.reason, part.exit.advice) == (
         "a person is asked",
         "a person must say yes: unjudged",
-        "accept them: every limit holds",
+        "compare them with the draft: a rule has replaced values",
     )
     assert [each.name for each in part.exit.thresholds] == [
         "schema",

@@ -73,6 +73,10 @@ class Approval(Shape):
     note: str = ""
 
 
+Advice = Literal["approve", "reject", "modify", "compare"]
+"""What a person is advised to say to outputs; `compare` them with the draft first, where a rule has replaced values."""
+
+
 class ApprovalRequest(Shape):
     """What a person sees before a result is committed."""
 
@@ -81,7 +85,7 @@ class ApprovalRequest(Shape):
     quality_scores: dict[str, float]
     confidence: float | None
     risk_assessment: str
-    recommended_action: Literal["approve", "reject", "modify"]
+    recommended_action: Advice
 
 
 class HandOff(Shape):

@@ -32,7 +32,7 @@ from tercet.core.dependencies import basis_of, evidence_in
 from tercet.core.events import BoundCompensation, EarlierCall, Need
 from tercet.core.fold.gate import acceptances
 from tercet.core.modifications import SETTABLE, settable
-from tercet.core.outputs.request import request_approval
+from tercet.core.outputs.request import advise, request_approval
 from tercet.core.plans import read_plan
 from tercet.core.same_calls import shown_marks
 from tercet.core.state import Answer, OpenGate, State
@@ -41,7 +41,6 @@ from tercet.critic.checks.flow import describe_origins, origins
 from tercet.critic.checks.gates import gravity
 from tercet.critic.reading import pinned
 from tercet.policy.call_params import defaults_in, effective_params
-from tercet.quality.exit.decision import recommend
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +201,7 @@ def ask_for_outputs(state: State, config: RunConfig) -> c.Ask:
             "reason": decided.reason,
             "outputs": state.outputs,
             "exit": state.quality.exit,
-            "recommended": recommend(decided),
+            "recommended": advise(state, decided),
             "left": list(diagnosis_of(state)),
             "repairs": state.used.repairs,
             "budget": remaining(state.used, config.limits),

@@ -35,9 +35,11 @@ from tercet.quality.labels import (
     Occurrence,
     Phrase,
 )
+from tercet.quality.plainness import names_plainly
 from tercet.quality.series import pair_series
 from tercet.quality.values import CLDR_UNITS, NUMERIC, SIZES, UNREAD
 from tercet.quality.verification.locations import Location
+from tercet.quality.verification.roles import owner_of
 from tercet.quality.words import alphanumeric, bare_word, fold, same_word, words_of
 
 _MAX_SOURCES = 10
@@ -373,20 +375,35 @@ class _Screening:
         return _could_be(value, kind, unit)
 
     def _named_slot(self, token: TextToken) -> str:
-        """Return the only listed value of the token's type that its sentence names."""
+        """Return the only listed value that a token could be meant to be: its label stands directly beside it.
+
+        In a row its label may stand in another cell, or over its column, if the token is alone in its own.
+        """
         if self._is_change(token):
             return ""
         segment = self._segments.at(token.start)
-        parts = [(segment.start, segment.end), *segment.row, *filter(None, (segment.column,))]
+        own = (segment.start, segment.end)
+        parts = [own, *segment.row, *filter(None, (segment.column,))]
         labels = [self._labels.inside(part) for part in parts]
         if any(len(part) == MAX_INSIDE for part in labels):
             return ""  # there may be more, and with them another value
         phrases = {each.phrase for part in labels for each in part}
         named = {name for phrase in phrases for name in self._slots(phrase, token.kind, token.unit)}
         slots = {value.name: value for value in self._known if value.name}
-        return (
-            next((name for name in named if _is_unit_own(slots[name], token)), "") if len(named) == 1 else ""
+        name = named.pop() if len(named) == 1 else ""
+        if not name or not _is_unit_own(slots[name], token):
+            return ""
+        fitting = [[each for each in part if self._label_fits(each, token)] for part in labels]
+        if not any(fitting[0]):
+            is_alone = not words_of(
+                self._read.text[own[0] : token.start] + self._read.text[token.end : own[1]]
+            )
+            return name if is_alone else ""
+        owner = frozenset(words_of(owner_of(slots[name].pointer)))
+        is_plain = any(
+            names_plainly(self._read.text, (each.start, each.end), token, own, owner) for each in fitting[0]
         )
+        return name if is_plain else ""
 
     def _find_slots(self, phrase: Phrase, kind: str, unit: str) -> frozenset[str]:
         values = (self._known[at] for at in self._labelled.get(phrase, ()))

@@ -214,11 +214,11 @@ class ProducedView:
 def _produced(gate: OpenGate, confidence: Mapping[str, Any]) -> ProducedView:
     shown = gate.shown
     provenance = as_object(shown.get("provenance")) or {}
-    given = as_object(shown.get("exit"))
+    given, advice = as_object(shown.get("exit")), str(shown.get("recommended", ""))
     return ProducedView(
         outputs=as_object(shown.get("outputs")) or {},
-        exit=exit_view(given, confidence) if given else None,
-        advice=ADVICE.get(str(shown.get("recommended")), str(shown.get("recommended", ""))),
+        exit=exit_view(given, confidence, advice if advice in ADVICE else "") if given else None,
+        advice=ADVICE.get(advice, advice),
         left=tuple(map(str, as_list(shown.get("left")) or ())),
         repairs=int(shown.get("repairs", 0)),
         risk=str(shown.get("risk_assessment") or ""),

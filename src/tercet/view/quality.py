@@ -11,6 +11,7 @@ import msgspec
 from tercet.contracts.control import ControlPrediction, OverCost
 from tercet.contracts.outputs.exit import BIAS, Confidence, ExitDecision
 from tercet.core import events as e
+from tercet.core.outputs.request import advise
 from tercet.core.outputs.rounds import told_round
 from tercet.core.state import State
 from tercet.quality.exit.decision import recommend
@@ -84,8 +85,8 @@ class ExitView:
         return f"{leads}; by {by}{missing}"
 
 
-def exit_view(given: Mapping[str, Any], sure: Mapping[str, Any] | None = None) -> ExitView:
-    """Return the view of an exit; `sure` is the confidence that was estimated, if one was."""
+def exit_view(given: Mapping[str, Any], sure: Mapping[str, Any] | None = None, advice: str = "") -> ExitView:
+    """Return the view of an exit; `sure` is the confidence that was estimated, if one was, and `advice` what a gate says."""
     decided = ExitDecision.model_validate(given)
     mark, tone, word = exit_status(decided)
     known = _confidence(sure) if sure else None
@@ -109,7 +110,7 @@ def exit_view(given: Mapping[str, Any], sure: Mapping[str, Any] | None = None) -
         parts=tuple(_parts(known, features)) if known else (),
         triggers=tuple(TRIGGERS[trigger] for trigger in decided.triggers),
         # An escalation cannot be approved or changed: its gate lists the options.
-        advice=ADVICE[recommend(decided)] if decided.needs_approval else "",
+        advice=ADVICE[advice or recommend(decided)] if decided.needs_approval else "",
     )
 
 
@@ -397,7 +398,7 @@ def last_exit(state: State, events: Sequence[e.Event]) -> ExitView | None:
     if state.quality.restored:  # the outputs are those of an earlier round
         sure = state.quality.confidence
     given = reported[-1] if reported else critiqued[-1].exit if critiqued else {}
-    return exit_view(given, sure) if given else None
+    return exit_view(given, sure, advise(state, ExitDecision.model_validate(given))) if given else None
 
 
 def _last_answers(events: Sequence[e.Event]) -> list[e.GateAnswered]:

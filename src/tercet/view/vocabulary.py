@@ -174,6 +174,7 @@ ESCALATIONS: dict[Escalation, str] = {
 ADVICE = {
     "approve": "accept them: every limit holds",
     "modify": "send them back: a limit is missed",
+    "compare": "compare them with the draft: a rule has replaced values",
     "reject": "deny them: they are unsafe, or too unsure",
 }
 """The advice to an approver of outputs."""

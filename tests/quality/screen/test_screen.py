@@ -28,11 +28,33 @@ from .scenarios import UNITS, known_in, screened
         ("The total is 75 EUR. The discount is 11 EUR.", ["order_total", "discount"]),
         ("| | Amount |\n|---|---|\n| Total | 75 EUR |", ["order_total"]),
         ("Dear Ms Smith,", ["customer"]),
+        ("The total of the order is 75 EUR.", ["order_total"]),
+        ("Total ....... 75 EUR\nDiscount ....... 11 EUR", ["order_total", "discount"]),
+        ("Total . . . . 75 EUR\nDiscount .....", ["order_total"]),
+        ("Your discount of 11 EUR is on its way.", ["discount"]),
+        ("The discount is, for the whole year, 11 EUR.", [""]),
+        ("The discount was 11 EUR.", [""]),
+        ("Your old discount is 11 EUR.", [""]),
+        ("Half the discount is 5 EUR.", ["", ""]),
+        ("The discount is 11 EUR for friends.", [""]),
+        ("The discount includes 11 EUR for friends.", [""]),
+        ("Please pay the postage of 75 EUR with the total.", [""]),
+        ("You lose 11 EUR of your discount.", [""]),
+        ("It was not delivered on 5 May 2026.", [""]),
+        ("The discount of your neighbours is 11 EUR.", [""]),
         (f"The {'total ' * 20}less the discount is 75 EUR.", [""]),
     ],
 )
 def test_a_repair_may_use_the_only_value_that_a_sentence_names(text: str, slots: list[str]) -> None:
     assert [verdict.slot for verdict in screened(text, "en")] == slots
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Total ....... 74 EUR\nDiscount ....... 10 EUR", "Total …… 74 EUR\nDiscount …… 10 EUR"],
+)
+def test_dots_lead_from_a_name_to_its_own_value(text: str) -> None:
+    assert [verdict.status for verdict in screened(text, "en")] == ["found", "found"]
 
 
 def test_a_verdict_says_where_the_token_is_and_where_its_value_was_found() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tercet.contracts.documents import ReadText, TokenVerdict
-from tercet.contracts.gate import ApprovalRequest
+from tercet.contracts.gate import Advice, ApprovalRequest
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.outputs.exit import ExitDecision
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.shape import JsonObject
 from tercet.core.state import State
 from tercet.quality.exit.decision import TRIGGERS, recommend
@@ -16,6 +17,18 @@ from tercet.quality.verification.locations import parse_location
 
 MOST_TOKENS = 500
 """How many values of all texts together are shown; those that are refused come first."""
+
+
+def advise(state: State, decided: ExitDecision) -> Advice:
+    """Return what a person is advised to say: never a plain yes to a text in which a rule has replaced values."""
+    is_replaced = Behaviour.OUTPUTS_PLACED in state.start.behaviour and any(
+        entry.get("means") == "rule"
+        and entry["note"].startswith("replace_value:")
+        and entry["success"] is not False
+        for entry in state.quality.log
+    )
+    advice = recommend(decided)
+    return "compare" if advice == "approve" and is_replaced else advice
 
 
 def request_approval(state: State) -> ApprovalRequest:
@@ -33,7 +46,7 @@ def request_approval(state: State) -> ApprovalRequest:
         quality_scores=quality.diagnosis.get("scores", {}),
         confidence=decided.confidence,
         risk_assessment="; ".join(TRIGGERS[each] for each in decided.triggers) or "no risk was found",
-        recommended_action=recommend(decided),
+        recommended_action=advise(state, decided),
     )
 
 
