@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from tercet.contracts.documents import KnownValue, MissingPart, ReadText
 from tercet.contracts.shape import as_list, as_object
 from tercet.quality.screen import screen
-from tercet.quality.words import words_of
+from tercet.quality.words import same_word, words_of
 
-_SECTION = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t]+(.+?)[ \t#]*|(?:\*\*|__)(.+?)(?:\*\*|__):?|([^\n|]{1,80}):)[ \t]*$", re.MULTILINE
+_HEADINGS = re.compile(
+    r"^[ \t]*(?:(?P<marks>#{1,6})[ \t]+(?P<marked>.+?)[ \t#]*"
+    r"|(?P<under>[^\n|#>-][^\n|]{0,79})\n[ \t]*(?P<line>={3,}|-{3,})"
+    r"|<h(?P<level>[1-6])[^<>]{0,200}>(?P<tagged>[^<>]+)</h(?P=level)>"
+    r"|(?P<loud>(?=[^\n]*\w{3})[^\W\d_][^\n|.:]{0,79})"
+    r"|(?:\*\*|__)(?P<bold>.+?)(?:\*\*|__):?"
+    r"|(?P<numbered>\d{1,2}(?:\.\d{1,2}){0,3}[.)]?[ \t]+[^\n|.:]{1,80})(?=\n\s*\n)"
+    r"|(?P<named>[^\n|]{1,80}):)[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
 )
+_NUMBER = re.compile(r"^\d+(?:\.\d+)*[.)]?\s+(?=\S)")
+_LOUD, _BOLD, _NUMBERED, _NAMED = 7, 8, 9, 10
+_IN_TEXT = (_LOUD, _BOLD, _NUMBERED)
+"""The levels of headings that have none: a line in capitals, in bold, with a number, and one that ends in a colon. The
+first three may say something themselves."""
+
+
+class _Heading(NamedTuple):
+    start: int
+    end: int
+    level: int
+    title: str
 
 
 def missing_parts(
@@ -33,14 +53,14 @@ def missing_parts(
         value = slots.get(name)
         if name not in bound and (value is None or value.pointer not in found):
             missing += _missing_value(name, value, text)
-    bodies = dict(_sections(read.text))
+    bodies = list(_sections(read.text))
     for title in required_sections:
-        body = bodies.get(_title(title))
-        if body is None:
+        found_bodies = [body for name, body in bodies if name == _title(title)]
+        if not found_bodies:
             missing.append(
                 MissingPart(kind="section", name=title, message=f"the section {title!r} is missing")
             )
-        elif not words_of(body):
+        elif not any(map(words_of, found_bodies)):
             missing.append(
                 MissingPart(kind="empty_section", name=title, message=f"the section {title!r} is empty")
             )
@@ -48,14 +68,15 @@ def missing_parts(
 
 
 def _title(text: str) -> str:
-    return " ".join(words_of(text))
+    return " ".join(words_of(_NUMBER.sub("", text)))
 
 
 def _missing_value(name: str, value: KnownValue | None, text: str) -> Iterator[MissingPart]:
     """Yield what is missing of a value that no slot and no token states: a text may still be there word by word."""
     items = as_list(value.value) if value and value.type in ("list", "table") else None
     if value and items is not None:
-        present = sum(_has_words(text, _name_of_row(item)) for item in items)
+        words = tuple(text.split())
+        present = sum(_has_name(words, _name_of_row(item)) for item in items)
         if 0 < present < len(items):
             message = f"{name} has {len(items)} rows, of which the text has {present}"
             yield MissingPart(kind="rows", name=name, message=message)
@@ -79,9 +100,49 @@ def _has_words(text: str, wanted: str) -> bool:
     return bool(words) and f" {' '.join(words)} " in text
 
 
+def _has_name(text: Sequence[str], wanted: str) -> bool:
+    """Return whether a text has the words of a name, with any endings: `chairs` names a chair."""
+    words = words_of(wanted)
+    last = len(text) - len(words)
+    return bool(words) and any(
+        all(same_word(word, text[at + step]) for step, word in enumerate(words)) for at in range(last + 1)
+    )
+
+
 def _sections(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the titles of a text, each with what stands between it and the next one."""
-    titles = list(_SECTION.finditer(text))
-    for at, match in enumerate(titles):
-        end = titles[at + 1].start() if at + 1 < len(titles) else len(text)
-        yield _title(next(filter(None, match.groups()), "")), text[match.end() : end]
+    """Yield the titles of a text, each with what stands below it, without titles, until the next one of its level."""
+    found = list(_headings(text))
+    for at, heading in enumerate(found):
+        behind = found[at + 1 :]
+        last = next((other.start for other in behind if _ends(heading, other)), len(text))
+        inner = [each for each in behind if each.start < last and each.level not in _IN_TEXT]
+        edges = [heading.end, *(edge for other in inner for edge in (other.start, other.end)), last]
+        parts = zip(edges[::2], edges[1::2], strict=True)
+        yield heading.title, "\n".join(text[start:end] for start, end in parts)
+
+
+def _ends(heading: _Heading, other: _Heading) -> bool:
+    """Return whether a section ends at another heading; a numbered line may be an item of it."""
+    is_item = other.level == _NUMBERED != heading.level
+    return other.level <= heading.level and not is_item
+
+
+def _headings(text: str) -> Iterator[_Heading]:
+    for match in _HEADINGS.finditer(text):
+        title = next(filter(None, map(match.group, _TITLES)), "")
+        if match["loud"] and not match["loud"].isupper():
+            continue
+        yield _Heading(match.start(), match.end(), _level(match), _title(title))
+
+
+_TITLES = ("marked", "under", "tagged", "loud", "bold", "numbered", "named")
+
+
+def _level(match: re.Match[str]) -> int:
+    if match["marks"]:
+        return len(match["marks"])
+    if match["line"]:
+        return 1 if match["line"].startswith("=") else 2
+    if match["level"]:
+        return int(match["level"])
+    return _LOUD if match["loud"] else _BOLD if match["bold"] else _NUMBERED if match["numbered"] else _NAMED

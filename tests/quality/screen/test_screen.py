@@ -151,3 +151,47 @@ def test_what_was_not_read_is_a_token_that_nothing_equals() -> None:
     verdicts = screen(read_text("/t", text, SAME[:1], "en", {}, "agent"), SAME[:1])
     assert {verdict.status for verdict in verdicts[:-1]} == {"found"}
     assert (verdicts[-1].status, verdicts[-1].token.end) == ("unknown", len(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("## Returns\n\nYou can choose:\n\n- by post\n- in person", []),
+        ("## Returns\n\n### How\n\nSend it back.\n\n## Bye", []),
+        ("## Returns\n\n**Please note:**\nSend it back.", []),
+        ("Returns\n=======\n\nSend it back.", []),
+        ("Returns\n---\n\nSend it back.\n\nBye\n---", []),
+        ("## 3. Returns\n\nSend it back.", []),
+        ("1. Returns\n\nSend it back.\n\n2. Bye\n\nThanks.", []),
+        ("<h2 class='x'>Returns</h2>\n\nSend it back.", []),
+        ("RETURNS\n\nSend it back.", []),
+        ("**Returns**\n\n1. by post\n2. in person", []),
+        ("## Returns\n\n### How\n\n## Bye\n\nThanks.", ["empty_section"]),
+        ("Returns\n===\n\nBye\n===\n\nThanks.", ["empty_section"]),
+        ("1. Returns\n\n2. Bye\n\nThanks.", ["empty_section"]),
+        ("RETURNS\n\nBYE\n\nThanks.", ["empty_section"]),
+        ("## Returns\n\nYou can choose:\n\n## Bye", ["empty_section"]),
+        ("### Returns\n\n## Bye\n\nThanks.", ["empty_section"]),
+        ("## Returns and refunds\n\nSend it back.", ["section"]),
+        ("Returns are free.", ["section"]),
+    ],
+)
+def test_a_section_ends_at_a_heading_of_its_own_level(text: str, kinds: list[str]) -> None:
+    """However headings are written; what is below a smaller one belongs to it."""
+    read = read_text("/letter", text, (), "en", {}, "agent")
+    assert [each.kind for each in missing_parts(read, (), (), ("Returns",))] == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("There are four chairs, an oak table and two lamps.", []),
+        ("There are four chairs and two lamps.", ["rows"]),
+        ("There are chairmen, oaks and tables.", ["value"]),
+    ],
+)
+def test_a_row_is_there_with_any_ending_of_its_name(text: str, kinds: list[str]) -> None:
+    rows = [{"item": "Chair"}, {"item": "Oak table"}, {"item": "Lamp"}]
+    known = [KnownValue(name="things", value=rows, type="table", pointer="e#/things", trust=Trust.TRUSTED)]
+    read = read_text("/letter", text, known, "en", {}, "agent")
+    assert [each.kind for each in missing_parts(read, known, ("things",), ())] == kinds
