@@ -81,7 +81,8 @@ def find_misplaced(references: Iterable[ReadText], known: Sequence[KnownValue]) 
     unknown = {pointer.join(each.place) for each in free if not each.origin or not _keeps_index(each)}
     rest = [each for each in free if pointer.join(each.place) not in unknown]
     mixed = _Tree(facts).find_mixed(rest)
-    return frozenset(found | unknown | mixed | set(facts.find_ambiguous(rest)))
+    partial = set(facts.find_partial(scalars))
+    return frozenset(found | unknown | mixed | partial | set(facts.find_ambiguous(rest)))
 
 
 class _Facts:
@@ -92,12 +93,15 @@ class _Facts:
         self._members: dict[Record, dict[str, _Fact]] = {}
         self._holders: dict[str, list[tuple[Record, str]]] = {}
         self._places: dict[tuple[str, str], list[tuple[Record, str]]] = {}
+        self._items: dict[Record, set[str]] = {}
         self._containers: set[str] = set()
         for each in trusted:
             origin, _, place = each.pointer.rpartition("#")
             if not place.startswith("/") or each.value is None or isinstance(each.value, list | dict):
                 continue
             source = pointer.parts(place)
+            for end in (at for at, part in enumerate(source) if part.isdigit()):
+                self._items.setdefault(Record(origin, source[:end]), set()).add(source[end])
             record, name = _record(origin, source), _member(source)
             fact, key = _Fact(_plain(str(each.value)), each.type), _key(source)
             self._members.setdefault(record, {})[key] = fact
@@ -182,6 +186,36 @@ class _Facts:
                 any(self._differs(rival, each, other) for other in telling) for rival in rivals
             ):
                 yield pointer.join(each.place)
+
+    def find_partial(self, scalars: Iterable[_Scalar]) -> Iterator[str]:
+        """Yield where a list has the name of one in the source, and only some of its items."""
+        taken: dict[tuple[Parts, Record], dict[str, list[_Scalar]]] = {}
+        for each in scalars:
+            if (found := self._item(each)) is not None:
+                place, items, index = found
+                taken.setdefault((place, items), {}).setdefault(index, []).append(each)
+        for (_, items), rows in taken.items():
+            if rows.keys() < self._items.get(items, set()):
+                yield from (pointer.join(each.place) for row in rows.values() for each in row)
+
+    def _item(self, scalar: _Scalar) -> tuple[Parts, Record, str] | None:
+        """Return the list that a value stands in, the list of its record under the same name, and which item that is."""
+        end = len(scalar.source) - 1
+        while end >= 0 and not scalar.source[end].isdigit():
+            end -= 1
+        behind = len(scalar.source) - end
+        at = len(scalar.place) - behind
+        if end < 1 or at < 1 or not scalar.place[at].isdigit():
+            return None
+        items = Record(scalar.origin, scalar.source[:end])
+        where = f"{scalar.origin}#{pointer.join(items.place)}"
+        names = {words_in(items.place[-1])}
+        names |= {name for each in self._listed if each.pointer == where for name in names_of(each)}
+        return (
+            (scalar.place[:at], items, scalar.source[end])
+            if words_in(scalar.place[at - 1]) in names
+            else None
+        )
 
     def _is_telling(self, scalar: _Scalar) -> bool:
         """Return whether a value says which record is meant: an identifier, or the name of a row."""
