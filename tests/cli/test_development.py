@@ -109,6 +109,7 @@ def test_a_run_is_started_as_another_actor(office: Office) -> None:
     assert "started by clerk_1 (simulated by login rosa)" in told
     own = office.tercet("gates", "approve", f"{session}.g1", "--dev", "--as", "clerk_1", "--json")
     assert code_of(own) == (2, "own_gate")
+    assert own.json["error"]["remedy"] == "act as another actor with --dev --as clerk_2"
     assert office.tercet("gates", "approve", f"{session}.g1", "--dev", "--as", "clerk_2").code == 0
 
 

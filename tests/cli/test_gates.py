@@ -147,7 +147,18 @@ def test_a_gate_that_was_never_opened_is_said_not_to_exist(tercet: Tercet, quest
     session = question.rpartition(".")[0]
     error = tercet("gates", "deny", f"{session}.g77", "--json").json["error"]
     assert error["message"] == f"there is no gate g77 in session {session}"
-    assert error["remedy"] == f"its open gate is {question}"
+    assert error["remedy"] == f"did you mean {question}?"
+
+
+@pytest.mark.parametrize("words", [("deny",), ("show",)])
+def test_a_session_in_the_place_of_a_gate_leads_to_its_gate(
+    tercet: Tercet, question: str, words: tuple[str, ...]
+) -> None:
+    """A session waits at one gate mostly, so its id is an easy slip."""
+    session = question.rpartition(".")[0]
+    error = tercet("gates", *words, session, "--json").json["error"]
+    assert error["message"] == f"{session} is a session, not a gate"
+    assert error["remedy"] == f"did you mean {question}?"
 
 
 def test_a_refused_answer_names_the_command_and_who_answered_before(tercet: Tercet, question: str) -> None:

@@ -81,6 +81,23 @@ def test_a_waiting_session_is_cancelled_and_brought_to_its_end(office: Office) -
     assert office.sent() == []
 
 
+@pytest.mark.parametrize(
+    ("amount", "message"),
+    [
+        ("tokens=0", "tokens cannot be extended by 0"),
+        (
+            "patience=5",
+            "unknown budget 'patience' (expected: tokens, tool_calls, cost_microcents, wall_clock_ms)",
+        ),
+    ],
+)
+def test_a_wrong_extension_is_named(office: Office, amount: str, message: str) -> None:
+    """The unknown budget with the known ones, or the amount."""
+    session = office.run(READ, SEND)
+    error = office.say("rosa", "sessions", "extend", session, amount).json["error"]
+    assert error["message"] == message
+
+
 BAD: list[tuple[tuple[str, ...], str]] = [
     (("pause", "S"), "not_running"),
     (("pause", "ses_nowhere"), "unknown_session"),

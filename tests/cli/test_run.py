@@ -137,7 +137,7 @@ def test_a_step_whose_condition_is_false_is_told(tercet: Tercet, kitchen: Kitche
     again = {**LOOK, "id": "again", "when": "look == 'nothing'"}
     answer = tercet(*bakery(kitchen, LOOK, again))
     assert answer.code == 0
-    assert "○ again  bakery.look  skipped: its condition is false" in answer.out
+    assert "○ again  bakery.look  skipped: `look == 'nothing'` is false" in answer.out
     assert answer.err == "looking up rye\n"
 
 
@@ -206,7 +206,7 @@ BAD = [
     ((*REFUND, "[1]"), "input_invalid", "give the fields names"),
     ((*REFUND, "@nowhere.json"), "input_not_found", "name the input's file"),
     (("run", REFUNDS, "--plan", "nowhere.json"), "plan_not_found", "name the plan's file"),
-    (("run", BAKERY, "--intent", "bake"), "planning_failure", "tercet run PACK --plan FILE"),
+    (("run", BAKERY, "--intent", "bake"), "planning_failure", "run a plan of your own with --plan"),
     (("run", REFUNDS, "--snapshot", "kg_1999", "--input", ORDER_881), "unknown_snapshot", "choose one of"),
     (("run", BAKERY, "--journal", "nodir/x.db"), "unknown_journal", "sqlite:///nodir/x.db"),
 ]

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from tercet.cli.run.case_view import refusal_text
+from tercet.contracts.verdict import Code, RefusalKind, Verdict
+
 from .harness import PLANS, REFUNDS, Tercet
 
 
@@ -34,11 +37,25 @@ def test_a_verified_plan_says_what_it_waits_for(tercet: Tercet) -> None:
     ]
 
 
+def test_a_refusal_without_a_code_gives_its_reason() -> None:
+    """A plan that was refused before is not read again; any other refusal is shown above, and named by its code."""
+    again = Verdict(
+        stage="review",
+        outcome="reject",
+        kind=RefusalKind.LOOP_GUARD,
+        reasons=("this plan was refused before",),
+    )
+    assert refusal_text(again) == "loop_guard: this plan was refused before"
+    coded = again.model_copy(update={"code": Code.TOO_MANY_STEPS, "offending_step": 1})
+    assert refusal_text(coded) == "loop_guard (too_many_steps) at step 1"
+
+
 def test_a_refused_value_shows_its_source(tercet: Tercet) -> None:
     """The screen says where the hijacked payment id came from."""
     shown = tercet("verify", REFUNDS, PLANS / "plan_hijacked.json").text
     assert (
-        "✗ step 1 takes payment_id from a literal of the plan source 'pay_6666' stands in evidence" in shown
+        "✗ step 's1' takes the parameter 'payment_id' from a literal source 'pay_6666' stands in evidence"
+        in shown
     )
 
 

@@ -37,7 +37,7 @@ def test_a_fact_that_several_findings_rest_on_is_said_once(tercet: Tercet) -> No
     fact = "does not relate to the request: order_id is 'ord_881', not 'ord_882'"
     shown = " ".join(tercet(*words).out.replace("│", " ").split())
     assert shown.count(fact) == 1
-    assert "step 1 takes amount_inr from a literal of the plan, for the same reason" in shown
+    assert "step 's1' takes the parameter 'amount_inr' from a literal, for the same reason" in shown
     refusals = tercet(*words, "--json").json["verdict"]["refusals"]
     assert sum(fact in each["reason"] for each in refusals) == 5
 

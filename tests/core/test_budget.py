@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tercet.contracts.context import RunContext
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.contracts.runs.budget import BudgetRemaining, BudgetUse, RunBudget
 from tercet.contracts.runs.session import RoleName
 from tercet.core import events as e
@@ -130,6 +132,22 @@ def test_a_shortage_in_words() -> None:
     shortage = Shortage(dimension="cost_microcents", needed=1_200, left=0)
     assert str(shortage) == "1,200 micro-cents are needed, 0 are left"
     assert "5 tokens of the critic are needed" in str(Shortage(dimension="critic", needed=5, left=4))
+
+
+@pytest.mark.parametrize(
+    ("needed", "left", "text"),
+    [
+        (1, 0, "1 tool call is needed, 0 are left"),
+        (2, 1, "2 tool calls are needed, 1 is left"),
+    ],
+)
+def test_amounts_agree_with_their_nouns(needed: int, left: int, text: str) -> None:
+    """One call is needed, two are; a run by earlier rules keeps its recorded words."""
+    shortage = Shortage(dimension="tool_calls", needed=needed, left=left)
+    earlier = tuple(number for number in CURRENT if number != Behaviour.PLAIN_REFUSALS)
+    assert shortage.reason(RunContext()) == str(shortage) == text
+    recorded = shortage.reason(RunContext(behaviour=earlier))
+    assert recorded == f"{needed} tool calls are needed, {left} are left"
 
 
 def test_a_step_may_use_its_own_reservation() -> None:

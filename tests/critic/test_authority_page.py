@@ -15,6 +15,7 @@ from critic.naive import Case
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.plan import Plan
+from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.critic.verify import verify
 
 Doc = dict[str, Any]
@@ -644,3 +645,37 @@ def test_a_parameter_that_is_not_given_has_no_source() -> None:
     given = Example("absent", "", [pay(to="o1")], {}, {}, {})
     assert breaks_policy(given, "step.sources.amount.source == 'request'")
     assert not breaks_policy(given, "!has(step.sources.amount)")
+
+
+EARLIER = tuple(number for number in CURRENT if number != Behaviour.PLAIN_REFUSALS)
+MIXED = Example("", "", [pay(payment_id="p1", amount=700, pins=[W1, W2])], {"bind": [ONE_SOURCE]}, {}, {})
+OTHER = Example("", "", [look(order_id="o2")], {"bind": [BIND_LOOK]}, {}, {})
+STRANGE = Example("", "", [pay(payment_id="zz")], {}, {}, {})
+UNRELATED = Example(
+    "",
+    "",
+    [{**pay(pins=[W2]), "requires_evidence": ["window"]}],
+    {"bind": [BIND_WINDOW]},
+    {},
+    {"evidence": {W1: ("books", "trusted", {})}},
+)
+
+
+@pytest.mark.parametrize(
+    ("example", "new", "old"),
+    [
+        (MIXED, "from different records, but they must come from one record", "of bank.pay come from one"),
+        (OTHER, "for something other than the request", "for something else than the request"),
+        (STRANGE, "step 'pay' takes the parameter 'payment_id' from a literal: ", "step 0 takes payment_id"),
+        (UNRELATED, "pin evidence for o1, or ask for o2", "retrieve a trusted fact of this class"),
+    ],
+    ids=["one_source", "other", "literal", "unrelated"],
+)
+def test_a_session_keeps_the_words_of_its_rules(example: Example, new: str, old: str) -> None:
+    """A session from before rule 19 is judged in the words of then, so that its record follows again."""
+    case = as_case(example)
+    earlier = case._replace(ctx=case.ctx.model_copy(update={"behaviour": EARLIER}))
+    for judged, said, unsaid in ((case, new, old), (earlier, old, new)):
+        texts = [f"{each.reason} → {each.remedy}" for each in verify(*judged).refusals]
+        assert any(said in text for text in texts), texts
+        assert not any(unsaid in text for text in texts), texts

@@ -77,7 +77,7 @@ def test_a_refused_plan_leaves_a_record_too() -> None:
     record = recorded(bad)
     assert record.report.status == "refused_by_critic"
     assert record.report.rationale.startswith(
-        "verify failed: violates_decision_spec — step 1 takes payment_id"
+        "verify failed: violates_decision_spec — step 'p' takes the parameter 'payment_id'"
     )
     assert record.report.verify.ok is False
     assert record.report.score is None

@@ -105,7 +105,7 @@ def test_a_hijacked_literal_is_refused_with_its_source() -> None:
     """An account copied out of the customer's message is refused, and the reason says where it stands."""
     verdict = DESK.review(plan(look_up(), pay("pay", EVIL)))
     caught(verdict, 1, "/params/payment_id", "'pay_6666' stands in the request at")
-    assert verdict.reasons[0].startswith("step 1 takes payment_id from a literal of the plan: ")
+    assert verdict.reasons[0].startswith("step 'pay' takes the parameter 'payment_id' from a literal: ")
     assert verdict.sources[0].came_from == "literal"
     passes(plan(look_up(), pay("pay", "pay_8861", 24_500)))
 
@@ -778,7 +778,7 @@ def test_a_decision_may_let_a_person_look_at_an_unbound_value() -> None:
         (
             1,
             "BOARD",
-            "step 1 takes payment_id from s1#/note: /note of orders.lookup can carry other people's words",
+            "step 'p' takes the parameter 'payment_id' from s1#/note: /note of orders.lookup can carry other people's words",
         ),
         (
             2,

@@ -268,7 +268,7 @@ def test_no_call_goes_out_when_the_time_is_used_up(workshop: Workshop) -> None:
     case.state = msgspec.structs.replace(case.state, used=Used(wall_clock=100))
     [fault] = case.due()
     assert isinstance(fault, c.Fault)
-    assert fault.reason == "1 ms of wall clock are needed, 0 are left"
+    assert fault.reason == "1 ms of wall clock is needed, 0 are left"
     waiting = msgspec.structs.replace(case.state.steps["a"], not_before=case.state.at + 60)
     case.state = msgspec.structs.replace(case.state, used=Used(wall_clock=50), steps={"a": waiting})
     assert [type(command).__name__ for command in case.due()] == ["Fault"]

@@ -77,8 +77,8 @@ def test_a_person_is_handed_all_there_is(workshop: Workshop, url: str, is_caller
 @pytest.mark.parametrize(
     ("budget", "more", "unit"),
     [
-        ({"tool_calls": 3}, {"tool_calls": 1}, "tool calls"),
-        ({"wall_clock_ms": 600}, {"wall_clock_ms": 500}, "ms of wall clock"),
+        ({"tool_calls": 3}, {"tool_calls": 1}, "1 tool call is"),
+        ({"wall_clock_ms": 600}, {"wall_clock_ms": 500}, "1 ms of wall clock is"),
     ],
 )
 @pytest.mark.parametrize("by", ["gate", "resume"])
@@ -103,7 +103,7 @@ def test_more_budget_lets_it_go_on(
     async def main() -> None:
         async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
             result = await escalated(runtime, plan=both)
-            assert f"{unit} are needed, 0 are left" in result.reason
+            assert f"{unit} needed, 0 are left" in result.reason
             assert result.gate is not None
             if by == "gate":
                 assert (await runtime.decide(result.gate.id, "extend", actor=BOB, value=more)).gate is None

@@ -91,6 +91,34 @@ def test_an_answer_that_nobody_may_give_changes_nothing(
     assert workshop.calls == []
 
 
+@pytest.mark.parametrize(
+    ("actor", "answer", "message"),
+    [
+        (DAN, "approve", "dan (no role) may not approve gate GATE: it needs chief or law"),
+        (BOB, "approve", "bob (boss) may not approve gate GATE: it needs chief or law"),
+        (DAN, "abandon", "gate GATE takes approve, deny, modify or withdraw, not abandon"),
+    ],
+)
+def test_a_refused_answer_names_the_roles_that_are_needed(
+    workshop: Workshop, actor: Actor, answer: Any, message: str
+) -> None:
+    """With the roles that the person holds; an answer that the gate does not take is refused with those that it takes."""
+    pack = dangerous(workshop, LAW, Gate(name="CHIEF", roles=("chief",)))
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            gate = gate_of(await runtime.run(ASK, plan=WIPE, actor=ADA))
+            with pytest.raises(UsageError) as refusal:
+                await (
+                    runtime.approve(gate, actor=actor)
+                    if answer == "approve"
+                    else runtime.decide(gate, answer, actor=actor)
+                )
+            assert refusal.value.message == message.replace("GATE", gate)
+
+    workshop.run(main())
+
+
 def test_the_list_of_people_says_who_holds_a_role(workshop: Workshop) -> None:
     """What somebody claims to hold counts for nothing where the pack lists them."""
     pack = dangerous(workshop, actors=(Actor(id="bob"), Actor(id="dan", roles=("boss",))))

@@ -185,7 +185,7 @@ async def test_attempts_use_up_the_budget_of_calls(workshop: Workshop) -> None:
         result = await runtime.run(ASK, plan=plan(step("a"), step("b", depends_on=("a",))))
         assert (result.status, result.reason) == (
             "paused",
-            "escalated: step b was not done and has no retries left: 1 tool calls are needed, 0 are left",
+            "escalated: step b was not done and has no retries left: 1 tool call is needed, 0 are left",
         )
     assert workshop.calls == [("a", 1), ("a", 2)]
 

@@ -278,7 +278,7 @@ def test_a_process_that_dies_around_the_call_makes_it_again_or_goes_on_with_it(
     ("tool", "header", "why"),
     [
         ({"mode": "local_write"}, {}, None),
-        ({}, {"budget": {"tool_calls": 2}}, "1 tool calls are needed, 0 are left"),
+        ({}, {"budget": {"tool_calls": 2}}, "1 tool call is needed, 0 are left"),
     ],
     ids=["it writes", "no calls are left"],
 )

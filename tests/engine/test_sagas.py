@@ -439,7 +439,7 @@ async def test_what_is_kept_back_for_the_way_back_is_there_and_nobody_elses(work
     async with workshop.runtime(saga_pack(workshop, budget={"tool_calls": 5})) as runtime:
         result = await runtime.run(ASK, plan=course, actor=ADA)
         assert result.status == "paused"
-        assert result.reason.endswith("1 tool calls are needed, 0 are left")
+        assert result.reason.endswith("1 tool call is needed, 0 are left")
         assert result.gate is not None
         await runtime.decide(result.gate.id, "abandon", actor=BOB)
         result = await runtime.resume(result.session_id)

@@ -31,6 +31,7 @@ def test_a_field_that_a_newer_version_added_is_ignored() -> None:
     ("data", "code"),
     [
         (b'2{"type":"ABORT"}', "newer_journal"),
+        (b"\x80", "newer_journal"),
         (b"", "newer_journal"),
         (b'1{"type":"NEW_THING","at":5}', "journal_unreadable"),
         (b'1{"type":"ABORT","at":5}', "journal_unreadable"),

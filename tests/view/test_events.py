@@ -7,11 +7,11 @@ from hypothesis import assume, given
 
 from engine.happenings import ANYTHING
 from tercet.core import events as e
-from tercet.core.state import State
+from tercet.core.state import State, StepState
 from tercet.view.events import TITLES, describe
 from tercet.view.phases import PhaseEvent
 from tercet.view.terminal.outputs import line_of
-from tercet.view.text import as_words, duration_text, first_names, join_names
+from tercet.view.text import as_words, duration_text, first_names, join_names, reasons_text
 
 
 @given(ANYTHING)
@@ -53,6 +53,51 @@ def test_what_people_wrote_cannot_draw_on_the_screen() -> None:
 def test_durations_have_two_units_at_most(ms: int, text: str) -> None:
     """Hours and days are not told in minutes."""
     assert duration_text(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("recorded", "shown"),
+    [
+        ("1 steps, 0 required outputs covered", "1 step"),
+        ("2 steps, 1 required outputs covered", "2 steps, 1 required output covered"),
+        ("3 steps, 2 required outputs covered", "3 steps, 2 required outputs covered"),
+        ("plan has 3 steps, exceeds max_steps", "plan has 3 steps, exceeds max_steps"),
+    ],
+)
+def test_numbers_agree_with_their_nouns(recorded: str, shown: str) -> None:
+    """The published reason of a review counts in the plural; people read it with the right nouns."""
+    assert reasons_text([recorded]) == shown
+    reviewed = e.PlanReviewed(at=1, hash="", verdict={"outcome": "ok", "reasons": [recorded]})
+    assert describe(reviewed).text == f"plan verified: {shown}"
+
+
+SKIPPING = State(
+    plan={
+        "steps": [{"id": "ask"}, {"id": "pay", "when": "ask.is_due"}],
+        "outputs": {"paid": {"$from": "pay#/cents"}, "at": {"$from": "pay#/at"}, "by": {"$from": "ask#/by"}},
+    },
+    steps={"ask": StepState(status="done"), "pay": StepState(status="skipped", error="condition_false")},
+)
+
+
+def test_a_skipped_step_says_which_condition_is_false() -> None:
+    """The expression is shown; without the plan the sentence says no more than the event."""
+    skipped = e.StepSkipped(at=1, step="pay", reason="condition_false")
+    assert describe(skipped, SKIPPING).text == "skipped: `ask.is_due` is false"
+    assert describe(skipped).text == "skipped: its condition is false"
+
+
+def test_outputs_of_a_skipped_step_are_missing_for_that_reason() -> None:
+    """The step is named once for all of its outputs."""
+    missing = {
+        "paid": "pay#/cents points at pay, which is not there",
+        "at": "the same",
+        "by": "no such field",
+    }
+    event = e.OutputsProduced(at=1, missing=missing)
+    assert describe(event, SKIPPING).text == (
+        "outputs are missing: paid and at (step pay was skipped), by (no such field)"
+    )
 
 
 def test_names_are_joined() -> None:

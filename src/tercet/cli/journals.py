@@ -200,7 +200,7 @@ def find_session(name: str, url: str) -> str:
 
     A full id is returned unchanged, without reading the journal. Raises `UsageError` if no session or several match.
     """
-    if _WHOLE.fullmatch(name):
+    if is_session(name):
         return name
     prefix = name if name.startswith(_PREFIX) else f"{_PREFIX}{name}"
     found = use_journal(
@@ -220,6 +220,11 @@ def find_session(name: str, url: str) -> str:
         code="ambiguous_session",
         remedy=f"type more of it: {', '.join(found[:MOST_NAMED])}{more}",
     )
+
+
+def is_session(name: str) -> bool:
+    """Return whether a name is the full id of a session."""
+    return _WHOLE.fullmatch(name) is not None
 
 
 def is_bundle(name: str) -> bool:

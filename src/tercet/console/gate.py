@@ -36,6 +36,7 @@ from tercet.service.errors import ServiceError, not_found
 from tercet.service.hub import pack_name
 from tercet.view.gate import GateView, gate_view, opened_gate
 from tercet.view.html.safe_text import Shown
+from tercet.view.text import reasons_text
 from tercet.view.vocabulary import REVIEWS, STANDINGS, STEPS, meaning, standing
 
 GATE = f"{HOME}/gates/{{gate_id}}"
@@ -180,7 +181,7 @@ def _review(gate: OpenGate, state: State) -> dict[str, Any] | None:
     return {
         "word": word,
         "tone": tone,
-        "reasons": [str(each) for each in as_list(verdict.get("reasons")) or ()],
+        "reasons": [reasons_text([each]) for each in as_list(verdict.get("reasons")) or ()],
         "asked": [each for each in asked if each.get("step_id") in gate.calls],
         "deferred": [str(each) for each in as_list(verdict.get("deferred")) or ()],
     }

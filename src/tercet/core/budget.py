@@ -13,8 +13,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from tercet.contracts.context import RunContext
 from tercet.contracts.lane import LaneUse
 from tercet.contracts.mode import Reversibility
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.budget import BudgetUse, RunBudget
 from tercet.contracts.runs.session import RoleName
 from tercet.contracts.shape import unchecked
@@ -224,8 +226,27 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     left: int
 
     def __str__(self) -> str:
-        """Return the text for refusals."""
+        """Return the text for people, such as `2 tool calls are needed, 1 is left`."""
+        unit = BY_NAME[self.dimension].unit
+        is_one, is_last = self.needed == 1, self.left == 1
+        needed = f"{_SINGULAR.get(unit, unit)} is" if is_one else f"{unit} are"
+        return f"{self.needed:,} {needed} needed, {self.left:,} {'is' if is_last else 'are'} left"
+
+    def reason(self, ctx: RunContext) -> str:
+        """Return the reason of a recorded refusal, by the rules of its run."""
+        if ctx.goes_by(Behaviour.PLAIN_REFUSALS):
+            return str(self)
         return f"{self.needed:,} {BY_NAME[self.dimension].unit} are needed, {self.left:,} are left"
+
+
+_SINGULAR = {
+    "tool calls": "tool call",
+    "tokens": "token",
+    "tokens of the executor": "token of the executor",
+    "tokens of the planner": "token of the planner",
+    "tokens of the critic": "token of the critic",
+    "micro-cents": "micro-cent",
+}
 
 
 def find_shortage(

@@ -60,11 +60,16 @@ def strip_seal(data: bytes) -> bytes:
     return VERSION + data[_BODY:] if data[:1] == SEALED else data
 
 
+def _format(version: bytes) -> str:
+    """Return the version byte of an event for people."""
+    return version.decode("ascii", "backslashreplace") or "(empty)"
+
+
 def decode(data: bytes) -> Event:
     """Decode an event."""
     if data[:1] not in (VERSION, SEALED):
         raise CodecError(
-            f"this event was written in format {data[:1]!r}, and this Tercet reads formats {VERSION!r} and {SEALED!r}",
+            f"this event was written in format {_format(data[:1])}, and this Tercet reads formats {_format(VERSION)} and {_format(SEALED)}",
             code="newer_journal",
             remedy="read it with the version of Tercet that wrote it, or a newer one",
         )

@@ -1,7 +1,7 @@
 """Rules for messages: the event that a message becomes, or why the session's state does not allow it.
 
 Permissions are checked here, against the state that the message meets, so two answers that race have one outcome. A message
-that is not allowed is dropped, and the text of the refusal is recorded, so these texts do not change.
+that is not allowed is dropped, and the text of the refusal is recorded as a fact.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _demand_person(said: Message) -> None:
     """Raise `UsageError` for an actor with the name of a policy, since grants of policies are recorded by their name."""
     if said.actor.startswith(POLICY) or said.auth == "policy":
         raise UsageError(
-            f"{said.actor} is the name of a policy, and no person's",
+            f"{said.actor} is the name of a policy, not of a person",
             code="reserved_name",
             remedy=f"use a name that does not begin with {POLICY}",
         )
@@ -135,7 +135,7 @@ def _gate_answer(said: Reply, state: State, at: int, *, inbox: int, outside: boo
     if said.answer not in answers_to(gate):
         options: Sequence[str] = gate.shown.get("options", answers_to(gate))
         raise UsageError(
-            f"gate {said.gate} asks for {' or '.join(options)}, not {said.answer}",
+            f"gate {said.gate} takes {_or(options)}, not {_option(said.answer)}",
             code="wrong_answer",
             remedy=f"answer it with tercet gates {_COMMANDS[gate.kind]}; tercet gates show {said.gate} shows the question",
         )
@@ -155,6 +155,17 @@ def _gate_answer(said: Reply, state: State, at: int, *, inbox: int, outside: boo
         )
     _RULES[said.answer](said, gate, state)
     return copy_fields(e.GateAnswered, said, at=at, digest=gate.digest, outside=outside, inbox=inbox)
+
+
+def _option(answer: str) -> str:
+    """Return an answer as commands spell it."""
+    return answer.replace("_", "-")
+
+
+def _or(names: Sequence[str]) -> str:
+    """Return names as words: `approve, deny or modify`."""
+    words = list(map(_option, names))
+    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 _COMMANDS: dict[GateKind, str] = {
@@ -251,7 +262,7 @@ def _demand_fresh(gate: OpenGate, at: int) -> None:
     """Raise `UsageError` for an approval on expired evidence."""
     if gate.stale and at >= gate.stale:
         raise UsageError(
-            f"evidence that gate {gate.id} stands on has expired",
+            f"evidence behind gate {gate.id} has expired",
             code="evidence_expired",
             remedy=f"deny it, and start the run again on fresh evidence; tercet gates show {gate.id} names it",
         )
@@ -304,12 +315,11 @@ def _may_refuse(said: Reply, gate: OpenGate, state: State) -> None:
 
 
 def _role_missing(said: Reply, gate: OpenGate, what: str) -> UsageError:
-    roles = sorted({role for need in gate.needs.values() for role in need.roles})
-    held = ", ".join(said.roles) or "none"
+    names = gate.unmet if what == "approve" else tuple(gate.needs)
+    roles = sorted({role for name in names for role in gate.needs[name].roles})
+    held = ", ".join(said.roles) or "no role"
     return UsageError(
-        f"{said.actor} holds {held} of the roles that may {what} gate {gate.id}: {', '.join(roles)}"
-        if said.roles
-        else f"{said.actor} holds no role; to {what} gate {gate.id} takes one of: {', '.join(roles)}",
+        f"{said.actor} ({held}) may not {what} gate {gate.id}: it needs {_or(roles)}",
         code="role_missing",
         remedy=f"let a person with that role answer; {_people_hint(said)}",
     )
@@ -329,9 +339,7 @@ def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
     elif gate.kind != "output":  # outputs are repaired whatever planner made the plan
         _demand_planner(state, "deny it, and run the changed plan")
     if not said.note:
-        raise UsageError(
-            "a change needs words", code="note_missing", remedy="describe the change with a note"
-        )
+        raise UsageError("the change is not described", code="note_missing", remedy="describe it with a note")
 
 
 def _demand_no_change(said: Reply, gate: OpenGate, state: State) -> None:
@@ -379,7 +387,7 @@ def _demand_other_approver(said: Reply, gate: OpenGate, state: State) -> None:
     lacking = lacking_approvals(gate, state, {said.actor, *(each.by for each in kept)}) if said.listed else []
     for name in lacking[:1]:
         raise UsageError(
-            f"whoever sets a value cannot approve it, and without {said.actor} too few people could approve {name}",
+            f"{said.actor} cannot approve a value that they set, and too few others could approve {name}",
             code="no_other_approver",
             remedy=f"list another person with the role {' or '.join(gate.needs[name].roles)} in actors.toml, then resume the session; or deny the call, and start the run again with other values",
         )
@@ -442,7 +450,7 @@ def _may_settle(said: Reply, gate: OpenGate, state: State) -> None:
     _demand_other_than_owner(
         said,
         state,
-        "what it did had to be approved by somebody else",
+        "cannot settle a call that another person had to approve",
         "let a person who may approve such a call answer",
     )
     if not any(gate.counts(name, said.roles) for name in gate.needs):
@@ -469,7 +477,7 @@ def _demand_result(said: Reply, gate: OpenGate, state: State) -> None:
     faults = schemas.faults(canonical(schema).decode(), said.value) if schema is not None else []
     if faults:
         raise UsageError(
-            f"{gate.shown.get('tool', 'the call')} cannot have brought this: {faults[0].message}",
+            f"{gate.shown.get('tool', 'the call')} cannot have returned this: {faults[0].message}",
             code="wrong_value",
             remedy="give the result of the call as the value",
         )
@@ -478,16 +486,19 @@ def _demand_result(said: Reply, gate: OpenGate, state: State) -> None:
 def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
     """Allow the people whom the pack names to accept outputs, even if the critic did not accept them."""
     _demand_other_than_owner(
-        said, state, "cannot accept what the critic did not", "let another person accept it, or abandon it"
+        said,
+        state,
+        "cannot accept outputs that the critic refused",
+        "let another person accept them, or abandon the run",
     )
     if gate.needs and not any(gate.counts(name, said.roles) for name in gate.needs):
         raise _role_missing(said, gate, "accept the outputs of")
     unknown = [name for name in state.frontier if state.steps[name].is_reserving]
     if unknown:
         raise UsageError(
-            f"nobody knows whether {', '.join(unknown)} happened",
+            f"the outcome of {', '.join(unknown)} is unknown",
             code="unsettled",
-            remedy=f"resume the session, so that it is settled: tercet sessions resume {said.session}",
+            remedy=f"resume the session to settle it: tercet sessions resume {said.session}",
         )
 
 

@@ -6,6 +6,7 @@ turns each message into an event, in order; see `message_rules`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -181,10 +182,17 @@ def reply(
 def demand_extension(more: Any) -> dict[str, int]:
     """Return the amounts of a budget extension; raises `UsageError` if they are invalid."""
     amounts = as_object(more) or {}
-    if not is_extension(amounts):
-        raise UsageError(
-            f"{more!r} is no extension of a budget",
-            code="wrong_extension",
-            remedy=f"give a whole number from 1 to 2^50 for one or more of {', '.join(EXTENSIBLE)}",
-        )
-    return amounts
+    if is_extension(amounts):
+        return amounts
+    wrong = next((name for name, amount in amounts.items() if not is_extension({name: amount})), None)
+    if wrong is None:
+        problem = "the extension of the budget names no amount"
+    elif wrong in EXTENSIBLE:
+        problem = f"{wrong} cannot be extended by {storable(json.dumps(amounts[wrong], default=str)[:100])}"
+    else:
+        problem = f"unknown budget '{storable(wrong[:100])}' (expected: {', '.join(EXTENSIBLE)})"
+    raise UsageError(
+        problem,
+        code="wrong_extension",
+        remedy=f"give a whole number from 1 to 2^50 for one or more of {', '.join(EXTENSIBLE)}",
+    )

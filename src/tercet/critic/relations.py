@@ -124,6 +124,16 @@ class Relations:
         )
         return f"{relation.param or relation.field} {has}, {expected} ({relation})"
 
+    def remedy_for(self, ref: str, index: int | None) -> str | None:
+        """Return what to pin or to ask for in the place of evidence that does not relate to the request; None if it does."""
+        relation = self.unmet_by_evidence(ref, index)
+        if relation is None:
+            return None
+        wanted = sorted(map(str, self.demanded(relation, index) or ()))
+        found = value_at(self._compiled.evidence[ref].content, field_place(relation.field or ""))
+        pin = f"pin evidence for {' or '.join(wanted[:3])}" if wanted else f"give {relation.equals}"
+        return f"{pin}, or ask for {found}" if is_scalar(found) else pin
+
     def explain_evidence(self, ref: str, index: int | None) -> str | None:
         """Return a description of why a piece of evidence does not relate to the request; None if it does."""
         relation = self.unmet_by_evidence(ref, index)

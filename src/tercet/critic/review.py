@@ -133,6 +133,7 @@ class Review:
         """
         self.ctx = ctx
         self.is_strict = ctx.goes_by(Behaviour.STRICT_CALLS)
+        self.is_plain = ctx.goes_by(Behaviour.PLAIN_REFUSALS)
         self.compiled = compiled
         self.spec = spec
         self.plan = plan

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from tercet.contracts.evidence import Citation, Evidence
 from tercet.contracts.policy import Policy
 from tercet.contracts.runs.saga import RollbackResult
+from tercet.contracts.values import references
+from tercet.contracts.values.references import Reference
 from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e
 from tercet.core.events.gate import GateKind
@@ -22,17 +24,18 @@ from tercet.view.text import (
     duration_text,
     first_names,
     join_names,
+    reasons_text,
 )
 from tercet.view.vocabulary import (
     CALL_OUTCOMES,
     JUDGED,
-    SKIPPED,
     TURNS,
     Tone,
     answer_tone,
     answer_word,
     login_words,
     settlement,
+    skip_text,
     step_text,
 )
 
@@ -135,11 +138,11 @@ def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - 
             tool = event.proposal.get("tool", "")
             return view("○", "quiet", f"proposed to the run that started the lane: {tool}")
         case e.ProposalsReviewed():
-            is_ok, why = event.verdict.get("outcome") == "ok", "; ".join(event.verdict.get("reasons", ()))
-            words = "accepted what its lane proposes" if is_ok else "rejected what its lane proposes"
+            is_ok, why = event.verdict.get("outcome") == "ok", reasons_text(event.verdict.get("reasons", ()))
+            words = f"{'accepted' if is_ok else 'rejected'} the proposals of its lane"
             return view(*(("✓", "good") if is_ok else ("✗", "bad")), f"the critic {words}: {why}")
         case e.StepSkipped():
-            return view("○", "quiet", f"skipped: {SKIPPED[event.reason]}")
+            return view("○", "quiet", f"skipped: {skip_text(event.reason, _condition(state, event.step))}")
         case e.StepJudged(outcome="replan") if state.change is not None and state.change.step == event.step:
             return view("↻", "wait", f"{event.reason}: reviewed again")
         case e.StepJudged():
@@ -195,7 +198,10 @@ def _of_session(event: e.Event, state: State) -> EventLine | None:  # noqa: C901
             said = "; ".join(map(str, state.verdict.get("reasons", ())))
             return EventLine("✗", "bad", f"no plan: {event.reason.removeprefix(f'{said}; ')}")
         case e.PlanReviewed():
-            is_ok, reasons = event.verdict.get("outcome") == "ok", "; ".join(event.verdict.get("reasons", ()))
+            is_ok, reasons = (
+                event.verdict.get("outcome") == "ok",
+                reasons_text(event.verdict.get("reasons", ())),
+            )
             return EventLine(
                 *(("✓", "good") if is_ok else ("✗", "bad")),
                 f"plan {'verified' if is_ok else 'refused'}: {reasons}",
@@ -213,8 +219,7 @@ def _of_session(event: e.Event, state: State) -> EventLine | None:  # noqa: C901
         case e.TurnJudged():
             return describe_turn(event)
         case e.OutputsProduced() if event.missing:
-            missing = [f"{name} ({reason})" for name, reason in event.missing.items()]
-            return EventLine("✗", "bad", f"outputs are missing: {first_names(missing)}")
+            return EventLine("✗", "bad", f"outputs are missing: {_missing(event, state)}")
         case e.OutputsProduced():
             return EventLine(
                 "✓", "good", f"outputs: {first_names(list(event.outputs)) or 'none'}", is_minor=True
@@ -228,6 +233,27 @@ def _of_session(event: e.Event, state: State) -> EventLine | None:  # noqa: C901
             return EventLine("·", "wait", "what was done is kept", is_minor=not event.by)
         case _:
             return _of_lifecycle(event)
+
+
+def _condition(state: State, step: str) -> str | None:
+    """Return the condition of a step of the plan, if it has one."""
+    return next((each.get("when") for each in state.plan.get("steps", ()) if each.get("id") == step), None)
+
+
+def _missing(event: e.OutputsProduced, state: State) -> str:
+    """Return the missing outputs with the reasons; those that a skipped step would have returned, with its name."""
+    skipped = {name for name, step in state.steps.items() if step.status == "skipped"}
+    by_step = {
+        str(found.place[0]): step
+        for found in references.scan(state.plan.get("outputs", {}))
+        if isinstance(found, Reference)
+        for step in skipped.intersection(found.names)
+    }
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in event.missing.items():
+        why = f"step {by_step[name]} was skipped" if name in by_step else reason
+        by_reason.setdefault(why, []).append(name)
+    return first_names([f"{join_names(names)} ({why})" for why, names in by_reason.items()])
 
 
 def _of_lifecycle(event: e.Event) -> EventLine | None:
@@ -271,7 +297,7 @@ def describe_turn(event: e.TurnJudged) -> EventLine:
 
 
 def _reported(event: e.RunReported) -> EventLine:
-    reasons = "; ".join(event.reasons)
+    reasons = reasons_text(event.reasons)
     match event.outcome:
         case "accept":
             return EventLine("✓", "good", f"accepted by the critic: {scores(event.report)}")

@@ -11,7 +11,7 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.core import events as e
 from tercet.view.events import EventLine
 from tercet.view.phases import PhaseEvent, PhaseView, read_phase
-from tercet.view.text import count, first_names
+from tercet.view.text import count, first_names, reasons_text
 from tercet.view.vocabulary import REVIEWS
 
 
@@ -92,7 +92,7 @@ def _verdict_line(verdict: JsonObject) -> EventLine:
     if tone == "good":
         return EventLine("✓", tone, f"plan {word}")
     why = verdict.get("code") or verdict.get("kind") or verdict.get("outcome")
-    reasons = "; ".join(map(str, as_list(verdict.get("reasons")) or ()))
+    reasons = reasons_text(as_list(verdict.get("reasons")) or ())
     return EventLine("✗", tone, f"plan {word}: {why}: {reasons}")
 
 
@@ -136,6 +136,6 @@ def hand_off_view(packet: HandOff) -> HandOffView:
 
 
 def _stage_verdict(verdict: JsonObject) -> str:
-    reasons = "; ".join(map(str, as_list(verdict.get("reasons")) or ())) or str(verdict.get("rationale", ""))
+    reasons = reasons_text(as_list(verdict.get("reasons")) or ()) or str(verdict.get("rationale", ""))
     words = (verdict.get("stage"), verdict.get("step_id"), verdict.get("outcome"))
     return f"{' '.join(str(word) for word in words if word)}: {reasons}"

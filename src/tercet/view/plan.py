@@ -14,8 +14,8 @@ from tercet.core.same_calls import find_compensations
 from tercet.core.state import State, StepState
 from tercet.view.diff import Revision, revisions
 from tercet.view.events import RunData, attempt_text, describe, describe_turn, lane_use
-from tercet.view.text import duration_text, join_names, join_parts
-from tercet.view.vocabulary import ANSWERS, CALL_OUTCOMES, REVIEWS, SKIPPED, STEPS, Status, Tone, settlement
+from tercet.view.text import duration_text, join_names, join_parts, reasons_text
+from tercet.view.vocabulary import ANSWERS, CALL_OUTCOMES, REVIEWS, STEPS, Status, Tone, settlement, skip_text
 
 _APPROVALS = ("approve", "grant", "deny", "modify", "withdraw")
 
@@ -162,7 +162,7 @@ def _plan(run: RunData, period: PlanPeriod, revision: Revision | None, *, is_las
         hash=period.proposed.hash,
         review=Chip(text=words[0], tone=words[1]) if words else None,
         reasons=(
-            *review.get("reasons", ()),
+            *(reasons_text([reason]) for reason in review.get("reasons", ())),
             *(describe_turn(event).text for event in period.events if isinstance(event, e.TurnJudged)),
         ),
         refusals=tuple(
@@ -205,7 +205,7 @@ def _steps(run: RunData, period: PlanPeriod, plan: Plan, *, is_last: bool) -> It
             tone=tone,
             word=word,
             is_undone=undone is not None,
-            error=step_error(state),
+            error=step_error(state, step.when),
             is_kept=is_kept,
             latency_ms=next((event.latency for event in reversed(mine) if isinstance(event, e.Complete | e.Abort)), None),
             verdicts=tuple(_verdicts(step, mine, review)),
@@ -255,16 +255,16 @@ def _compensation(state: State, step: StepState) -> Status | None:
     return Status(mark, tone, f"compensation by {undo.tool}: {word}")
 
 
-def step_error(state: StepState) -> str:
-    """Return why a step failed, is unknown or was skipped; else an empty text."""
+def step_error(state: StepState, when: str | None = None) -> str:
+    """Return why a step failed, is unknown or was skipped; else an empty text. `when` is its condition."""
     if state.status == "skipped":
-        return SKIPPED.get(state.error, state.error)
+        return skip_text(state.error, when)
     return state.error if state.status in ("failed", "unknown") else ""
 
 
-def progress_text(state: StepState, latency_ms: int | None, *, is_over: bool) -> str:
-    """Return the progress of a step, for one line."""
-    again, error = attempt_text(state.attempt), step_error(state)
+def progress_text(state: StepState, latency_ms: int | None, *, is_over: bool, when: str | None = None) -> str:
+    """Return the progress of a step, for one line; `when` is its condition."""
+    again, error = attempt_text(state.attempt), step_error(state, when)
     match state.status:
         case "done" if state.lane:
             return f"lane {state.lane}, {lane_use(state)}{again}"

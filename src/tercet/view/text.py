@@ -22,6 +22,23 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+_PASSED = re.compile(r"(\d+) steps, (\d+) required outputs covered")
+
+
+def reasons_text(reasons: Iterable[object]) -> str:
+    """Return the reasons of a verdict in one line, with numbers that agree with their nouns.
+
+    The reason of a plan that passes is a published text, `1 steps, 0 required outputs covered`, and is recorded as it is.
+    """
+    return "; ".join(_PASSED.sub(_passed, str(reason)) for reason in reasons)
+
+
+def _passed(found: re.Match[str]) -> str:
+    steps, outputs = map(int, found.groups())
+    covered = f"{count(outputs, 'required output')} covered" if outputs else ""
+    return join_parts((count(steps, "step"), covered))
+
+
 def duration_text(ms: int) -> str:
     """Return a duration: `12 ms`, `3.4 s`, `2 min 5 s`, `3 h 20 min`, `2 days 4 h`."""
     if ms < 1_000:

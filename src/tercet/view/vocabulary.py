@@ -21,9 +21,9 @@ from tercet.view.text import count, duration_text, join_parts
 
 __all__ = (
     "ADVICE", "ANSWERS", "CALL_OUTCOMES", "DISPOSITIONS", "ESCALATIONS", "FEATURES", "JUDGED", "MARKS", "OUTPUT_ANSWERS", "QUESTIONS",
-    "REPAIRS", "REVIEWS", "RUN_VERDICTS", "SCORES", "SKIPPED", "STANDINGS", "STEPS", "TOKENS", "TRIGGERS", "TRUST", "TURNS", "UNJUDGED",
+    "REPAIRS", "REVIEWS", "RUN_VERDICTS", "SCORES", "STANDINGS", "STEPS", "TOKENS", "TRIGGERS", "TRUST", "TURNS", "UNJUDGED",
     "Standing", "Status", "Tone", "answer_tone", "answer_word", "exit_status", "login_words", "meaning", "need_text",
-    "settlement", "standing", "standing_of", "step_text",
+    "settlement", "skip_text", "standing", "standing_of", "step_text",
 )  # fmt: skip
 
 Tone: TypeAlias = Literal["good", "bad", "wait", "busy", "quiet"]
@@ -53,6 +53,13 @@ SKIPPED = {
     "optional_failed": "it failed, and it is optional",
     "proposed": "the lane proposed it to the run that started it",
 }
+
+
+def skip_text(reason: str, when: str | None = None) -> str:
+    """Return why a step was skipped; `when` is its condition."""
+    return f"`{when}` is false" if when and reason == "condition_false" else SKIPPED.get(reason, reason)
+
+
 ANSWERS: dict[str, tuple[str, Tone]] = {
     "approve": ("approved", "good"),
     "deny": ("denied", "bad"),

@@ -14,6 +14,7 @@ from rich.text import Text
 from tercet.cli.demo.folder import APPROVER, Answer, Facts, Folder, Scene
 from tercet.cli.screen import Screen
 from tercet.view.terminal.text import count, listed, printable
+from tercet.view.text import reasons_text
 
 Hint = tuple[str, str]
 """A description, and the command."""
@@ -163,7 +164,7 @@ class DemoScreen:
         )
 
     def _waiting(self, facts: Facts) -> None:
-        self._mark("✓", "green", f"verified: {facts['verdict']}")
+        self._mark("✓", "green", f"verified: {reasons_text([facts['verdict']])}")
         self._mark("?", "yellow", f"worker {facts['worker']} has stopped at {facts['gate_name']}")
         self._row("call", f"{facts['tool']}, {facts['mode']}, {facts['reversibility']}")
         self._row("money", Text(_money(facts), style="bold"))

@@ -27,6 +27,7 @@ from tercet.contracts.verdict import Refusal, Verdict
 from tercet.critic.rule_report import RuleAtStep, RuleReport, RuleUse, report_rules
 from tercet.critic.waits import Wait
 from tercet.view.terminal.text import count, listed, printable
+from tercet.view.text import join_parts, reasons_text
 
 MOST = 30
 """Plans with more steps are shortened."""
@@ -261,7 +262,7 @@ def show_verdict(screen: Screen, case: Case) -> None:
 
 def _show_verdict(screen: Screen, verdict: Verdict, waits: Sequence[Wait]) -> None:
     if verdict.ok:
-        line = Text.assemble(("✓ verified: ", "bold green"), printable("; ".join(verdict.reasons)))
+        line = Text.assemble(("✓ verified: ", "bold green"), printable(reasons_text(verdict.reasons)))
         if verdict.gates:
             gates = listed([f"{demand.gate} at step {demand.step}" for demand in verdict.gates])
             line.append(f"; waits for {gates}")
@@ -275,9 +276,16 @@ def _show_verdict(screen: Screen, verdict: Verdict, waits: Sequence[Wait]) -> No
         for wait in waits:
             _show_wait(screen, wait)
     else:
-        where = "" if verdict.offending_step is None else f" at step {verdict.offending_step}"
-        screen.say(Text.assemble(("✗ refused: ", "bold red"), f"{verdict.kind} ({verdict.code}){where}"))
+        screen.say(Text.assemble(("✗ refused: ", "bold red"), printable(refusal_text(verdict))))
     screen.say(Text("  Nothing was run.", style="dim"))
+
+
+def refusal_text(verdict: Verdict) -> str:
+    """Return the kind of a refusal with its code and step; its reasons if it has no code, since no refusal was shown then."""
+    if verdict.code is None:
+        return join_parts((verdict.kind or "", reasons_text(verdict.reasons)), ": ")
+    where = "" if verdict.offending_step is None else f" at step {verdict.offending_step}"
+    return f"{verdict.kind} ({verdict.code}){where}"
 
 
 def _show_wait(screen: Screen, wait: Wait) -> None:

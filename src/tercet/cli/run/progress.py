@@ -22,6 +22,7 @@ from rich.text import Text
 from tercet.cli.screen import Screen
 from tercet.cli.sessions.session_view import show_resumed, show_start
 from tercet.core import events as e
+from tercet.core.messages import TEMPLATE
 from tercet.core.state import State
 from tercet.executor.clock import Clock
 from tercet.view.phases import PhaseEvent
@@ -79,7 +80,7 @@ class Progress:
             self._columns = Columns.of(state.plan, state.undo)
             self._follow(event)
             self._head(state, event)
-            if not self._is_shown_elsewhere(event):
+            if not self._is_shown_elsewhere(state, event):
                 self._show(state, event)
             self.refresh()
 
@@ -106,23 +107,30 @@ class Progress:
         if isinstance(event, PhaseEvent):
             line, *below = self._phases.tell(event)
         else:
-            line, below = line_of(state, self._shortened(event)), details(event)
+            line, below = line_of(state, self._shortened(state, event)), details(event)
         if line is not None:
             self._print(line, event.at)
             self._print_below(below)
 
-    def _shortened(self, event: e.Event) -> e.Event:
+    def _shortened(self, state: State, event: e.Event) -> e.Event:
         """Return an event without the reasons that the result repeats."""
-        if isinstance(event, e.RunReported) and event.outcome == "escalate" and not self._is_followed:
-            return msgspec.structs.replace(event, reasons=())
+        if isinstance(event, e.RunReported) and not self._is_followed:
+            # A template has one plan: that it cannot be re-planned is the result, with these reasons.
+            is_final = event.outcome == "escalate" or (event.outcome, state.start.planner) == (
+                "replan",
+                TEMPLATE,
+            )
+            return msgspec.structs.replace(event, reasons=()) if is_final else event
         return event
 
-    def _is_shown_elsewhere(self, event: e.Event) -> bool:
+    def _is_shown_elsewhere(self, state: State, event: e.Event) -> bool:
         """Return whether an event needs no line: the live area or the result shows it."""
         match event:
             case e.Intent():
                 return self._live is not None
             case e.SessionPaused():
+                return not self._is_followed
+            case e.PlanningFailed(outcome="fail") if state.verdict.get("outcome") == "ok":
                 return not self._is_followed
             case e.SessionEnded():
                 return True

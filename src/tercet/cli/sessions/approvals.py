@@ -16,7 +16,7 @@ from tercet.cli.inputs import read_json
 from tercet.cli.journals import GateId
 from tercet.cli.options import argument, flag, option, takes
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.sessions.messages import Delivery, MessageOptions
+from tercet.cli.sessions.messages import Delivery, MessageOptions, demand_opened, session_of
 from tercet.cli.sessions.next_commands import Commands
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
@@ -253,7 +253,7 @@ def _answer(
     """Send an answer, wait until the session has read it, and show the next commands."""
 
     def build(state: State, actor: Actor) -> messages.Message:
-        _demand_opened(gate, state)
+        demand_opened(gate, state)
         # On the command line, roles come only from a list of actors.
         is_listed = bool(actor.roles)
         changes = _read_set_values(set_values, state.gates.get(gate)) if set_values else None
@@ -268,28 +268,13 @@ def _answer(
             changes=changes,
         )
 
-    delivery, commands = options.send(messages.session_of(gate), build)
+    delivery, commands = options.send(session_of(gate), build)
     told = _AnswerReport(gate=gate, answer=answer, delivery=delivery, commands=commands)
     if options.as_json:
         print_json(told.as_json())
     else:
         told.show(Screen())
     return ExitCode.ACCEPTED
-
-
-def _demand_opened(gate: str, state: State) -> None:
-    """Raise `UsageError` for a gate that its session never opened."""
-    session, _, number = gate.rpartition(".g")
-    if number.isdecimal() and 0 < int(number) <= state.opened:
-        return
-    is_one = len(state.gates) == 1
-    raise UsageError(
-        f"there is no gate g{printable(number, 20)} in session {session}",
-        code="gate_not_open",
-        remedy=f"{'its open gate is' if is_one else 'its open gates are'} {', '.join(state.gates)}"
-        if state.gates
-        else "tercet gates list shows the open gates",
-    )
 
 
 class _AnswerReport:

@@ -12,14 +12,13 @@ from tercet.cli.journals import DEFAULT, TENANT, GateId, JournalUrl, read_sessio
 from tercet.cli.options import AsJson
 from tercet.cli.remote import as_remote
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.sessions.messages import demand_opened, session_of
 from tercet.cli.sessions.next_commands import Commands, commands_for
 from tercet.cli.sessions.people import ActorsPath, local_user_from, refuse_actors
 from tercet.cli.sessions.session_json import gate_json
 from tercet.cli.sessions.sessions import damage_exit, damage_json, show_damage
-from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import HandOff
 from tercet.core import events as e
-from tercet.core.messages import session_of
 from tercet.core.state import OpenGate
 from tercet.engine.checks.journal import DamagedSession
 from tercet.engine.lists import open_gates
@@ -139,13 +138,8 @@ async def _page(journal: Journal, gate: str) -> GatePage:
     session, tenant = session_of(gate), tenant_of(journal)
     recorded = await read_session(journal, session)
     state = recorded.state
+    demand_opened(gate, state)
     opened = [event for event in recorded.events if isinstance(event, e.GateOpened) and event.gate == gate]
-    if not opened:
-        raise UsageError(
-            f"session {session} has no gate {gate}",
-            code="gate_not_open",
-            remedy="tercet gates list shows the open gates",
-        )
     found = state.gates.get(gate) or state.approved.get(gate) or _closed(opened[-1])
     digest = found.shown.get("packet")
     packet = None

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from rich.text import Text
 
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, is_session, journal_at
 from tercet.cli.options import AsJson, Note
 from tercet.cli.remote import THE_SERVICE, acting_as, method_for, open_remote
 from tercet.cli.run.runner import process_name
@@ -29,13 +30,16 @@ from tercet.cli.sessions.people import (
 )
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
-from tercet.core.messages import Message
+from tercet.core import messages
+from tercet.core.fold.base import owners_of
+from tercet.core.messages import Message, Reply
 from tercet.core.state import State
 from tercet.engine import inbox
 from tercet.engine.leases import LeaseClient
 from tercet.engine.session_reader import load_state
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import LeaseHeld
+from tercet.view.terminal.text import printable
 
 MessageBuilder = Callable[[State, Actor], Message]
 """Builds the message that an actor sends to a session in its current state."""
@@ -87,7 +91,7 @@ async def _send(
         try:
             state = await inbox.deliver(leases, build(before, actor), waiting)
         except UsageError as error:
-            error.remedy = _remedy(error, user, actor.id, before)
+            error.remedy = _remedy(error, user, build(before, actor), before)
             raise
     return Delivery(state=state, actor=actor, holder=waiting.holder)
 
@@ -104,17 +108,51 @@ async def _send_to_service(url: str, session: str, act_as: str, build: MessageBu
 _WRONG_PERSON = ("role_missing", "own_gate", "own_change", "already_approved")
 
 
-def _remedy(error: UsageError, user: LocalUser, refused: str, state: State) -> str | None:
-    """Return the remedy of a refusal; in a development session it names the actors that one may act as."""
-    people = state.start.people
-    others = [name for name, person in (people or {}).items() if person["roles"] and name != refused]
-    if error.code in _WRONG_PERSON and state.start.dev and others:
-        return f"act as another actor with --dev --as NAME: {', '.join(others)}"
+def _remedy(error: UsageError, user: LocalUser, said: Message, state: State) -> str | None:
+    """Return the remedy of a refusal; in a development session it names the actors who may give the answer."""
+    people: dict[str, Any] = state.start.people or {}
+    if error.code in _WRONG_PERSON and state.start.dev and (others := _others(said, state)):
+        return f"act as another actor with --dev --as {' or '.join(others)}"
     if error.code == "role_missing" and not user.path and not people:
         return "say who you are with --actors and a pack's folder or actors.toml, or ask a person with that role to answer"
     if error.code == "own_gate":
         return f"{error.remedy}; to try a pack out alone, start its run with --dev"
     return error.remedy
+
+
+def _others(said: Message, state: State) -> list[str]:
+    """Return the actors with a role that a gate still needs, besides the owner and those who have approved it."""
+    gate = state.gates.get(said.gate) if isinstance(said, Reply) else None
+    if gate is None:
+        return []
+    excluded = {said.actor, *(str(owner.get("id")) for owner in owners_of(state.start))}
+    excluded |= {approval.actor for approval in gate.approvals}
+    people: dict[str, Any] = state.start.people or {}
+    return [
+        name
+        for name, person in people.items()
+        if name not in excluded and any(gate.counts(need, tuple(person["roles"])) for need in gate.unmet)
+    ]
+
+
+def session_of(gate: str) -> str:
+    """Return the session of a gate. A session's own id is taken too: the error about the gate then names the open ones."""
+    return gate if is_session(gate) else messages.session_of(gate)
+
+
+def demand_opened(gate: str, state: State) -> None:
+    """Raise `UsageError` for a gate that its session never opened."""
+    session, _, number = gate.rpartition(".g")
+    if number.isdecimal() and 0 < int(number) <= state.opened:
+        return
+    gates = " or ".join(state.gates)
+    raise UsageError(
+        f"{gate} is a session, not a gate"
+        if is_session(gate)
+        else f"there is no gate g{printable(number, 20)} in session {session}",
+        code="gate_not_open",
+        remedy=f"did you mean {gates}?" if gates else "tercet gates list shows the open gates",
+    )
 
 
 class _Waiting:

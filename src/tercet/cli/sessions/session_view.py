@@ -10,7 +10,7 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli.journals import RecordedSession
-from tercet.cli.run.case_view import outline, show_decisive
+from tercet.cli.run.case_view import outline, refusal_text, show_decisive
 from tercet.cli.run.review import verdict_for_input
 from tercet.cli.screen import Screen
 from tercet.cli.sessions.next_commands import Commands, unsettled_steps
@@ -33,6 +33,7 @@ from tercet.view.session import answer_lines, budget_use, compensated_steps, cou
 from tercet.view.terminal.gate import QUOTE, show_gate, undo_text
 from tercet.view.terminal.outputs import STYLES, Columns, line_text, show_quality
 from tercet.view.terminal.text import ago, count, duration_text, json_text, listed, printable
+from tercet.view.text import reasons_text
 from tercet.view.vocabulary import MARKS, STANDINGS, STEPS, Standing, login_words, standing, step_text
 
 
@@ -142,12 +143,13 @@ def _show_steps(screen: Screen, recorded: RecordedSession) -> None:
         if entry.step is None:
             screen.put(Text(f"… {count(entry.skipped, 'more step')}", style="dim"))
             continue
-        name = plan.steps[entry.step].id
+        planned = plan.steps[entry.step]
+        name = planned.id
         step = state.steps[name]
         mark, tone, _ = STEPS[step.status]
         style = STYLES[tone]
         line = Text.assemble((f"{mark} ", style), (f"{printable(name)}  ", "bold"), tools[name])
-        progress = progress_text(step, latencies.get(name), is_over=state.is_over)
+        progress = progress_text(step, latencies.get(name), is_over=state.is_over, when=planned.when)
         line.append(f"  {printable(progress, 400)}", style="dim" if style != "red" else "red")
         screen.put(line, first=entry.first, rest=f"{entry.rest}  ")
     for undo in state.undo:
@@ -185,7 +187,7 @@ def _verdict_rows(recorded: RecordedSession, record: Any) -> Iterator[tuple[str,
 
 
 def _reasons(verdict: Mapping[str, Any]) -> str:
-    return printable("; ".join(verdict.get("reasons", ())))
+    return printable(reasons_text(verdict.get("reasons", ())))
 
 
 def show_ending(
@@ -280,9 +282,7 @@ def _show_refusal(screen: Screen, state: State, evidence: Sequence[str]) -> None
         verdict = verdict_for_input(verdict, evidence)
     for refusal in verdict.refusals[:1]:
         show_decisive(screen, refusal, "  ")
-    where = "" if verdict.offending_step is None else f" at step {verdict.offending_step}"
-    why = f"{verdict.kind} ({verdict.code}){where}" if verdict.kind else _reasons(state.verdict)
-    screen.say(Text.assemble(("✗ refused by the critic: ", "bold red"), why))
+    screen.say(Text.assemble(("✗ refused by the critic: ", "bold red"), printable(refusal_text(verdict))))
     if not state.done:
         screen.say(Text("  Nothing was run.", style="dim"))
 

@@ -130,6 +130,11 @@ class Behaviour(IntEnum):
     the one beside it. Values that came by reference vouch for themselves only with others of their record. A replay takes judgements by the earlier rules as recorded. Before, texts
     of symbols and exchanged slots were committed."""
 
+    PLAIN_REFUSALS = 20
+    """The amounts in a refusal agree with their nouns, a value without a permitted source is named by its step and its
+    parameter, and remedies fit: evidence of another request is not to be retrieved again, and no command has placeholders
+    for a pack and a file. A condition that yields no boolean is shown as JSON. Before, a refusal said `1 tool calls are needed` and `step 0 takes to from a literal of the plan`."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

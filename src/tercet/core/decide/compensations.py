@@ -38,7 +38,7 @@ class Compensations(CallOutcomes):
             return (
                 self.ask_whether(name, step)
                 if step.is_unsettled
-                else c.Fault(step=name, code="budget_exceeded", reason=str(shortage))
+                else c.Fault(step=name, code="budget_exceeded", reason=shortage.reason(self.config.ctx))
             )
         undo = next(undo for undo in self.state.undo if name == undo.name)
         call = self.plan.calls[name]

@@ -141,12 +141,10 @@ class Acting(Compensations):
             if refusal is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
         try:
-            if (
-                planned.when is not None
-                and step.attempt == 0
-                and not is_true(evaluate(planned.when, self.results, evidence, is_bounded=self._is_strict))
-            ):
-                return c.Skip(step=name, reason="condition_false")
+            if planned.when is not None and step.attempt == 0:
+                value = evaluate(planned.when, self.results, evidence, is_bounded=self._is_strict)
+                if not is_true(value, self.config.ctx):
+                    return c.Skip(step=name, reason="condition_false")
             call = self.plan.calls.get(name)
             if call is None:
                 params = resolve(planned.params, self.results, evidence, is_bounded=self._is_strict)
@@ -168,7 +166,9 @@ class Acting(Compensations):
         """Return the proposal of a step that a lane does not carry out, or why there is none."""
         results, evidence = self.results, self.config.evidence
         try:
-            if planned.when is not None and not is_true(evaluate(planned.when, results, evidence)):
+            if planned.when is not None and not is_true(
+                evaluate(planned.when, results, evidence), self.config.ctx
+            ):
                 return c.Skip(step=name, reason="condition_false")
             proposal = lanes.propose_step(self.state, self.config, self.plan, name, results)
         except ResolutionError as error:
@@ -224,7 +224,7 @@ class Acting(Compensations):
                 return None
             if step.is_unsettled:
                 return self._ask_or_stop(name, step)
-            return c.Fault(step=name, code="budget_exceeded", reason=str(shortage))
+            return c.Fault(step=name, code="budget_exceeded", reason=shortage.reason(self.config.ctx))
         return self._dispatch(step, prepared, action, compensation)
 
     def _dispatch(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
+from tercet.contracts.context import RunContext
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Step
 from tercet.contracts.runs.behaviour import Behaviour
@@ -104,9 +106,8 @@ class StepProgress:
         if any(at.status not in ("done", "skipped") for at in before):
             return None
         try:
-            return is_true(
-                evaluate(step.when, self.results, self.config.evidence, is_bounded=self._is_strict)
-            )
+            value = evaluate(step.when, self.results, self.config.evidence, is_bounded=self._is_strict)
+            return is_true(value, self.config.ctx)
         except ResolutionError:
             return None
 
@@ -188,7 +189,9 @@ def _has_completed(step: StepState) -> bool:
     return step.status == "done" or (step.status in ("failed", "skipped") and step.may_have_happened)
 
 
-def is_true(value: Any) -> bool:
+def is_true(value: Any, ctx: RunContext) -> bool:
+    """Return the value of a condition; raise `ResolutionError` if it is not a boolean."""
     if not isinstance(value, bool):
-        raise ResolutionError(f"the condition yields {value!r}, not a boolean")
+        shown = json.dumps(value, default=str) if ctx.goes_by(Behaviour.PLAIN_REFUSALS) else repr(value)
+        raise ResolutionError(f"the condition yields {shown}, not a boolean")
     return value

@@ -140,7 +140,7 @@ def review(run: Run, command: c.Review, answer: ToolChanges) -> Made:
         if _may_decide_again(state, config, verdict):
             verdict = verdict.model_copy(update={"outcome": "replan"})
         if answer.changes and verdict.ok:
-            verdict = _definitions_changed(answer.changes)
+            verdict = _definitions_changed(answer.changes, config)
         if verdict is not reviewed.verdict:
             recorded = dump_verdict(verdict)
     return made(
@@ -193,9 +193,11 @@ _REFUSED_BEFORE = Verdict(
 )
 
 
-def _definitions_changed(changes: tuple[str, ...]) -> Verdict:
-    """The refusal of a plan whose tools are no longer those that a person has accepted."""
+def _definitions_changed(changes: tuple[str, ...], config: RunConfig) -> Verdict:
+    """Return the refusal of a plan whose tools are no longer those that a person has accepted."""
     code, remedy = Code.TOOL_DEFINITION_CHANGED, "read the changes, then accept them: tercet tools pin PACK"
+    if config.ctx.goes_by(Behaviour.PLAIN_REFUSALS):
+        remedy = "read the changes, then accept them with tercet tools pin"
     refusals = tuple(Refusal(code=code, reason=change, remedy=remedy) for change in changes)
     return Verdict(
         stage="review",

@@ -98,9 +98,8 @@ def _parameter(review: Review, call: EffectiveStep, relation: Relation) -> Refus
     value = value_at(review.arguments(call), relation.param_place)
     if not review.relations.holds(relation, value, call.position):
         why = review.relations.explain(relation, value, call.position)
-        reason = (
-            f"{review.label(call.position)} calls {call.tool.name} for something else than the request: {why}"
-        )
+        other = "other" if review.is_plain else "else"
+        reason = f"{review.label(call.position)} calls {call.tool.name} for something {other} than the request: {why}"
         yield review.refuse(
             Code.UNBOUND_ARGUMENT,
             reason,
@@ -118,8 +117,10 @@ def _one_source(value_trust: ValueTrust, call: EffectiveStep, relation: Relation
         if records is not None:
             shared = records if shared is None else shared & records
     if shared is not None and not shared:
-        reason = f"{value_trust.review.label(call.position)} takes {' and '.join(given)} from different records, and {relation}"
-        yield value_trust.review.refuse(
+        review = value_trust.review
+        rule = "but they must come from one record" if review.is_plain else f"and {relation}"
+        reason = f"{review.label(call.position)} takes {' and '.join(given)} from different records, {rule}"
+        yield review.refuse(
             Code.UNBOUND_ARGUMENT,
             reason,
             "take them from one piece of evidence or from one result",

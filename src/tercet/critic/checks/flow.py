@@ -48,8 +48,8 @@ def authority_is_bound(review: Review) -> Refusals:
     behind = _behind_untrusted_conditions(value_trust) if value_trust.is_strict else {}
     for call in review.calls:
         for origin in find_unbound(value_trust, call):
-            who = f"step {call.position}"
-            yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
+            reason = _taken(call, origin, is_plain=review.is_plain)
+            yield from _violation(review, call, reason, f"/params{origin.parameter}", origin)
         if call.position in review.conditions and call.mode is not ApprovalMode.READ_ONLY:
             yield from _condition(value_trust, call, review.conditions[call.position])
         if call.position in behind and call.mode is not ApprovalMode.READ_ONLY:
@@ -305,15 +305,21 @@ def _compensation(value_trust: ValueTrust, call: EffectiveStep) -> Refusals:
     if tool is None:
         return
     for origin in _unbound(value_trust, tool, scanned, call.position, call):
-        reason = _taken(f"the compensation of step {call.position}", origin)
+        reason = _taken(call, origin, of="the compensation of ", is_plain=value_trust.review.is_plain)
         yield from _violation(
             value_trust.review, call, reason, f"/compensate/params{origin.parameter}", origin
         )
 
 
-def _taken(who: str, origin: Origin) -> str:
-    source = "a literal of the plan" if origin.came_from == "literal" else origin.came_from
-    return f"{who} takes {pointer.parts(origin.parameter)[0]} from {source}: {origin.detail}"
+def _taken(call: EffectiveStep, origin: Origin, *, of: str = "", is_plain: bool) -> str:
+    """Return the sentence that a parameter of a step, or of its compensation, has no permitted source."""
+    name = pointer.parts(origin.parameter)[0]
+    is_literal = origin.came_from == "literal"
+    if is_plain:
+        source = "a literal" if is_literal else origin.came_from
+        return f"{of}step {call.step.id!r} takes the parameter {name!r} from {source}: {origin.detail}"
+    source = "a literal of the plan" if is_literal else origin.came_from
+    return f"{of}step {call.position} takes {name} from {source}: {origin.detail}"
 
 
 def _violation(review: Review, call: EffectiveStep, reason: str, place: str, origin: Origin) -> Refusals:

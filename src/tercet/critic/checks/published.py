@@ -88,7 +88,7 @@ def evidence_is_pinned(review: Review) -> Refusals:
             yield review.refuse(
                 Code.EVIDENCE_NOT_PINNED,
                 f"decision {review.spec.id} requires evidence class {needed}, {_why_unsatisfied(review, needed, everything, None)}",
-                _pin(review, needed),
+                _pin(review, needed, everything, None),
             )
 
 
@@ -106,7 +106,7 @@ def _unpinned(review: Review, index: int, needed: str, refs: Sequence[str]) -> R
     return review.refuse(
         Code.EVIDENCE_NOT_PINNED,
         f"{review.label(index)} requires evidence class {needed}, {_why_unsatisfied(review, needed, refs, index)}",
-        f"{_pin(review, needed)}{unasked}",
+        f"{_pin(review, needed, refs, index)}{unasked}",
         step=index,
         place="/evidence_refs",
     )
@@ -136,12 +136,17 @@ def _unresolved(review: Review, index: int, ref: str) -> Refusal:
     )
 
 
-def _pin(review: Review, needed: str) -> str:
+def _pin(review: Review, needed: str, refs: Sequence[str], index: int | None) -> str:
     fitting = [e.id for e in review.compiled.manifests.evidence_manifest if meets(needed, e.classification)]
     usable = [ref for ref in fitting if review.satisfies(needed, ref)]
     unseen = _describe_unseen(review, needed)
     if usable:
         return f"pin it in evidence_refs: {' or '.join(usable[:3])}{unseen}"
+    unrelated = (ref for ref in refs if ref in fitting)
+    if review.is_plain and (
+        other := next(filter(None, (review.relations.remedy_for(ref, index) for ref in unrelated)), None)
+    ):
+        return f"{other}{unseen}"
     if fitting or unseen:
         return f"retrieve a trusted fact of this class, or let the decision name the class in untrusted_evidence{unseen}"
     return "the snapshot holds no evidence of this class: retrieve it first, or hand the case to a person"

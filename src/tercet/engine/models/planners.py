@@ -39,14 +39,20 @@ class TemplatePlanner:
         if request is None or template is None:
             raise PlanningError(
                 "no plan was given, and the pack has no template for this intent",
-                remedy="add one with this intent to the pack's templates folder, or run a plan of your own: tercet run PACK --plan FILE",
+                remedy=f"add one with this intent to the pack's templates folder, or {_own_plan(config)}",
             )
         if feedback:
             raise PlanningError(
-                f"{'; '.join(feedback)}; the template knows no other plan",
-                remedy="run a plan of your own: tercet run PACK --plan FILE",
+                f"{'; '.join(feedback)}; the template knows no other plan", remedy=_own_plan(config)
             )
         return fill_template(template, request, config)
+
+
+def _own_plan(config: RunConfig) -> str:
+    """Return the advice to bring a plan."""
+    if config.ctx.goes_by(Behaviour.PLAIN_REFUSALS):
+        return "run a plan of your own with --plan"
+    return "run a plan of your own: tercet run PACK --plan FILE"
 
 
 def fill_template(template: Plan, request: Request, config: RunConfig) -> Plan:
@@ -143,7 +149,7 @@ def _goal(knowledge: Knowledge, config: RunConfig) -> Goal:
         raise PlanningError(
             "no plan was given, and the pack's methods have no goal for this intent",
             code="no_goal",
-            remedy="add a [[goal]] with this intent to methods.toml, or run a plan of your own: tercet run PACK --plan FILE",
+            remedy=f"add a [[goal]] with this intent to methods.toml, or {_own_plan(config)}",
         )
     return goal
 
