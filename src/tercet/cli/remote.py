@@ -61,7 +61,7 @@ def acting_as(url: str, name: str, *, is_dev: bool) -> str:
 
 
 def pack_name(folder: Path) -> str:
-    """Return the name of the pack in a folder; what is not a folder with a pack is its name already."""
+    """Return the name of the pack in a folder; a path without a `pack.toml` is taken as the name itself."""
     import tomllib  # noqa: PLC0415 - only for this
 
     file = folder / "pack.toml"

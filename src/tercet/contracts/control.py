@@ -155,7 +155,7 @@ class RepairCommand(Shape):
 
 
 class StopCommand(Shape):
-    """Repair no more."""
+    """Stop repairing."""
 
     kind: Literal["stop"] = "stop"
     reason: StopReason
@@ -172,7 +172,7 @@ ControlCommand: TypeAlias = RepairCommand | StopCommand
 
 
 class NoiseFloor(Shape):
-    """How near noise lets an error come to zero, however often is repaired."""
+    """The smallest error that noise allows, however many repairs are made."""
 
     mean_square: float
     """The expected square of the error after many repairs; the clamp is not considered."""

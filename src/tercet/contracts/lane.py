@@ -52,7 +52,7 @@ class Lane(Authored):
 
 
 class LaneFrame(Authored):
-    """That a run is a lane: which one, and the tools that its parent's run has of those it declares."""
+    """Marks a run as a lane, and names its tools: those that it declares and its parent's run has."""
 
     name: str
     tools: tuple[str, ...] = ()

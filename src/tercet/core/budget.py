@@ -289,14 +289,14 @@ def needs_of_tools(tools: Iterable[ToolSpec | None]) -> dict[str, int]:
 
 
 def hold_of(call: EffectiveStep, tools: Mapping[str, ToolSpec]) -> Amounts:
-    """Return what is held back so that a call can be compensated."""
+    """Return the amounts to hold back for the compensation of a call."""
     if call.compensate is None or call.reversibility is Reversibility.PURE:
         return NOTHING
     return needs_of_tools([tools.get(call.compensate.tool)])
 
 
 def reservation_of(call: EffectiveStep, hold: Amounts) -> Fields:
-    """Return the fields of an INTENT with what is reserved for a call and held back for its compensation; mostly none."""
+    """Return the fields of an INTENT that reserve a call and hold back its compensation; mostly none."""
     fields: Fields = {}
     for field, amount in _AMOUNTS:
         if n := amount(call):

@@ -70,7 +70,7 @@ def one_by_one(
         yield from map(job, coming)
     else:
         with _pool(job, limit) as pool:
-            yield from _there(pool, coming, ahead=limit + 1)
+            yield from _submit_batches(pool, coming, ahead=limit + 1)
     if source.error is not None:
         raise source.error
 
@@ -119,7 +119,7 @@ def _batch(runs: Iterator[Recording], most: int = BATCH) -> list[Recording]:
 
 @contextmanager
 def _pool(job: Callable[[Recording], Any], limit: int) -> Generator[ProcessPoolExecutor]:
-    """Processes that do a job; leaving early cancels what has not begun."""
+    """Return processes that do a job; leaving early cancels the batches that have not begun."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(limit, mp_context=context, initializer=_prepare, initargs=(job,))
     try:
@@ -128,8 +128,8 @@ def _pool(job: Callable[[Recording], Any], limit: int) -> Generator[ProcessPoolE
         pool.shutdown(cancel_futures=True)
 
 
-def _there(pool: ProcessPoolExecutor, runs: Iterator[Recording], *, ahead: int) -> Iterator[Any]:
-    """Hand batches over, one for each process and one to come."""
+def _submit_batches(pool: ProcessPoolExecutor, runs: Iterator[Recording], *, ahead: int) -> Iterator[Any]:
+    """Submit a batch for each process and one ahead, and yield the results."""
     under_way: deque[Future[list[Any]]] = deque()
     while True:
         while len(under_way) < ahead and (batch := _batch(runs)):

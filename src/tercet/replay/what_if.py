@@ -149,7 +149,7 @@ class _Judging:
 
     def result(self) -> Rejudged:
         if not self._recording.events:
-            return self.conclude(outcome="unreadable", error="nothing is recorded of it")
+            return self.conclude(outcome="unreadable", error="the bundle has no events")
         events = [codec.decode(data) for data in self._recording.events]
         self._last = _folded(events)
         for position, event in enumerate(events, 1):

@@ -196,7 +196,7 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
 class Canvas:
-    """A grid of dots, so many letters wide and high; what lies outside is not drawn."""
+    """A grid of dots whose size is given in letters; dots outside of it are not drawn."""
 
     def __init__(self, *, columns: int, rows: int) -> None:
         self.columns = columns

@@ -93,7 +93,7 @@ class ThresholdResult(Shape):
 
 
 class Novelty(Shape):
-    """How far a run is from those before it."""
+    """How different a run is from earlier ones."""
 
     distance: Score
     limit: Score

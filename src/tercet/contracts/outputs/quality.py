@@ -64,7 +64,7 @@ class TestResult(Shape):
 
 
 class TestReport(TestResult):
-    """The same as it was read from a report, with what a result does not tell."""
+    """A test result with the details of its report."""
 
     skipped: int = 0
     passed_tests: tuple[str, ...] = ()

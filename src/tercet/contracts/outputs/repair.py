@@ -133,7 +133,7 @@ class LoopBreak(StrEnum):
 
 
 class Impression(Shape):
-    """An output and its diagnosis, as much of them as is needed to know them again."""
+    """The parts of an output and its diagnosis that are needed to recognise them."""
 
     output: str
     """The hash of the output."""

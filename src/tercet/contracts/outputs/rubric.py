@@ -105,7 +105,7 @@ TestLevelName = Literal["unit", "integration", "behavioural", "regression"]
 
 
 class Probe(Authored):
-    """A text that is handed in to see whether what is produced obeys it or gives something away."""
+    """An adversarial input that tests for leaks and obedience."""
 
     name: Name
     kind: Literal["injection", "leakage"]

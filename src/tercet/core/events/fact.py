@@ -6,6 +6,6 @@ import msgspec
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True, gc=False):
-    """An event's time, in milliseconds since the epoch."""
+    """Base of events, with their time in ms since the epoch."""
 
     at: int

@@ -78,12 +78,12 @@ def _advanced(state: State, changes: Changes, now: int) -> State:
 
 
 def _is_planned(state: State, name: str) -> bool:
-    """Return whether this is a step of the plan, and no compensation."""
+    """Return whether a name is a step of the plan and not a compensation."""
     return name in state.steps and not state.steps[name].compensates
 
 
 def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
-    """The wall clock runs while the session is in progress, and stands still at gates and pauses."""
+    """Return the usage with the wall clock, which runs while the session is in progress and stops at gates and pauses."""
     if not before.active_since or type(event) in _TIMELESS:
         return after.used  # while no process had the session, no time was spent on it
     spent = now - before.active_since

@@ -168,10 +168,10 @@ def session_expired(state: State, event: e.SessionExpired) -> State:
 
 
 def ending(state: State, how: Ending, reason: str) -> State:
-    """Return a run that will not succeed: nothing of its plan begins any more, and its effects are settled and compensated.
+    """Return the state of a run that will not succeed: no step begins any more, and its effects are settled and compensated.
 
-    What a person was asked about a call that may have happened stays asked, and one that was to be called again to find
-    out is asked about: nothing is called any more.
+    Questions about calls that may have happened stay open. A call that was to be repeated to find out becomes such a
+    question, since no tool is called any more.
     """
     asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
     steps = {name: _close_step(step) for name, step in state.steps.items()}

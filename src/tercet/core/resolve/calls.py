@@ -322,7 +322,7 @@ def replan_or_escalate(state: State, config: RunConfig) -> str:
 
 
 def ask_model(run: Run, command: c.AskModel, answer: Now) -> Made:
-    """A model is about to be asked: what is reserved for it, and until when it may answer."""
+    """Return the event before a model call, with its reservation and its deadline."""
     return made(
         copy_fields(
             e.ModelAsked,
@@ -338,8 +338,8 @@ def ask_model(run: Run, command: c.AskModel, answer: Now) -> Made:
 
 
 def end_model_call(run: Run, command: c.AwaitModel, answer: ModelReply) -> Made:
-    """A model has answered, or has not: what that took is settled. Numbers below zero would add to the budget."""
-    del run
+    """Return the event after a model call, which settles its reservation."""
+    del run  # negative numbers would add to the budget, so they count as zero
     return made(
         e.ModelAnswered(
             at=answer.at,

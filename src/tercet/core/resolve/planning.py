@@ -260,12 +260,12 @@ def _answers_feedback(state: State) -> bool:
 
 
 def _review_frame(state: State, config: RunConfig) -> RunContext:
-    """The frame that a plan is reviewed in. A plan that an approver changed contains what it has done already."""
+    """Return the frame for reviewing a plan; one that an approver changed contains its finished steps."""
     return frame_of(state, config) if state.change is None else revision_frame(state, config)
 
 
 def revision_frame(state: State, config: RunConfig) -> RunContext:
-    """The frame that a plan is reviewed in of which some steps are done: what they used up counts once."""
+    """Return the frame for reviewing a plan with finished steps, whose usage counts once."""
     frame = frame_of(state, config)
     done = [step for step in state.steps.values() if step.status == "done"]
     used = frame.used.model_copy(
@@ -324,7 +324,7 @@ def _in_request(config: RunConfig) -> str:
 
 
 def _in_evidence(state: State, config: RunConfig) -> str:
-    """Untrusted evidence that a planner is shown; an agent that decides step by step is shown none."""
+    """Return the first untrusted evidence that a planner is shown; an agent that decides step by step is shown none."""
     if state.is_stepwise:
         return ""
     entries = config.compiled.manifests.evidence_manifest
@@ -332,7 +332,7 @@ def _in_evidence(state: State, config: RunConfig) -> str:
 
 
 def _in_results(state: State, config: RunConfig) -> str:
-    """Results of the last turn that are not trusted in full. A call that failed has no trusted result."""
+    """Return the first result of the last turn that is not trusted in full; a failed call has no trusted result."""
     if not state.is_stepwise or not state.plan:
         return ""
     trusted = {each.step for each in state.learned}
@@ -347,7 +347,7 @@ def _in_results(state: State, config: RunConfig) -> str:
 
 
 def _has_marked_fields(tool: ToolSpec, ran: StepState) -> bool:
-    """Return whether a result holds a field that its tool marks as untrusted; one that is kept aside may hold any."""
+    """Return whether a result has a field that its tool marks as untrusted; one that is stored separately may have any."""
     if not tool.untrusted:
         return False
     if ran.blob or ALL_FIELDS in tool.untrusted:

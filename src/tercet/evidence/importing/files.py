@@ -114,7 +114,10 @@ def _file(path: Path, name: str, report: Report) -> File | None:
 def _note_error(path: Path, error: OSError | ValueError, report: Report) -> None:
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     report.note(
-        "unreadable", f"cannot be read: {reason}", "check the name and the rights", file=storable(str(path))
+        "unreadable",
+        f"cannot be read: {reason}",
+        "check the name and the permissions",
+        file=storable(str(path)),
     )
 
 

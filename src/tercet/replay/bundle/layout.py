@@ -134,7 +134,7 @@ def _is_sound(header: Header) -> bool:
 
 
 def is_hex(text: str) -> bool:
-    """Return whether a text is 32 bytes in small hexadecimal digits."""
+    """Return whether a text is 32 bytes in lowercase hexadecimal digits."""
     return len(text) == 64 and _HEX.issuperset(text)
 
 

@@ -87,7 +87,7 @@ class BundleJournal(ReadOnlyJournal):
         return Position(events[-1].seq, events[-1].chain) if events else START
 
     async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
-        """Return the point with the highest position; never a fold."""
+        """Return the checkpoint of kind `point` with the highest position; None for any other kind."""
         points = [each for each in self._of(tenant, stream) if each.kind == kind == "point"]
         return points[-1] if points else None
 

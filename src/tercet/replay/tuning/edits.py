@@ -191,7 +191,7 @@ def _edit_template(text: str, pack: Pack, surface: TemplateSurface, value: Value
     params = next((as_object(written[name]) for name in _PARAMS if name in written), None)
     if params is None or surface.param not in params:
         raise UsageError(
-            f"{surface.id} does not stand in its template as a parameter",
+            f"{surface.id} is not a parameter in the file of its template",
             code="value_not_editable",
             remedy="write it under params",
         )

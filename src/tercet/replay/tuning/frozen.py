@@ -99,7 +99,7 @@ def _demand_sound(original: Pack, changed: Pack) -> None:
 
 
 def demand_same(original: Pack, candidate: Candidate, offered: Pack, *, version: str | None = None) -> None:
-    """Demand that a pack is what a candidate makes of the original; raises `CandidateRefused` with what else differs."""
+    """Raise `CandidateRefused` if a pack differs from the original in more than the values of a candidate."""
     wanted = apply(original, candidate, version=version)
     different = list(differences(wanted.declarations, offered.declarations))
     if different:
@@ -252,14 +252,14 @@ def _replans(evidence: Evidence) -> Iterator[Guardrail]:
 
 
 def _rubrics(evidence: Evidence) -> Iterator[Guardrail]:
-    """Replay reproduces the typed verdicts: what it does not reproduce, it cannot judge otherwise either."""
+    """Replay reproduces the recorded verdicts: otherwise it cannot compare them with those of a candidate."""
     yield _rule(
         "verdicts_reproduced", "critic_rubrics", list(evidence.unreproduced), "not judged now as it was then"
     )
 
 
 def _lanes(evidence: Evidence) -> Iterator[Guardrail]:
-    """The parent's effects stay as they are until its critic accepts: runs with lanes must show it, each of them."""
+    """In every run with lanes, the effects of the parent wait until its critic accepts."""
     outcomes = (*evidence.recorded, *evidence.compared.before, *evidence.compared.after)
     with_lanes = [each for each in outcomes if each.lanes]
     if not with_lanes:
