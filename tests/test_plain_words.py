@@ -47,7 +47,6 @@ ALLOWED = {
     "critics/agent.py": ("", HASHED),
     "core/effects.py": ("its way back cannot be worked out: ", IN_EVENTS),
     "core/resolve/sessions.py": ("Session expired: nobody answered gate ", IN_EVENTS),
-    "core/messages.py": (" is no extension of a budget", IN_EVENTS),
     "core/outputs/edge_cases.py": ("with a member that nobody foresaw", IN_EVENTS),
     "core/resolve/calls.py": ("it failed, and the agent is told: ", IN_EVENTS),
     "engine/control.py": ("the process was told to stop", IN_EVENTS),

@@ -88,6 +88,12 @@ def test_a_wrong_type_in_toml_says_what_to_write(
     assert problems[0].message.startswith("it should ")
 
 
+def test_a_wrong_number_of_an_option_is_explained_plainly(tercet: Tercet) -> None:
+    """No words of the validator."""
+    error = tercet("serve", REFUNDS, "--port", "99999", "--json").json["error"]
+    assert error["message"] == "invalid value for '--port': it must be less than or equal to 65535"
+
+
 def test_a_misspelt_argument_of_a_tool_says_what_was_meant(tmp_path: Path) -> None:
     """Python says that there is no such argument, and the remedy which one there is."""
     scaffold(tmp_path / "pack")

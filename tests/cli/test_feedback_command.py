@@ -72,6 +72,7 @@ def test_a_correction_becomes_a_golden_case(tercet: Tercet, kitchen: Kitchen, tm
     assert "0 the same, 0 changed, 1 as corrected" in right.text
     again = tercet("feedback", "golden", f"{session}.f1", "--to", "golden", "--json")
     assert (again.code, again.json["error"]["code"]) == (2, "file_exists")
+    assert again.json["error"]["remedy"] == "name another folder with --to, or overwrite it with --force"
     assert tercet("feedback", "golden", f"{session}.f1", "--to", "golden", "--force").code == 0
     Path("golden", f"{session}.expected.json").write_text("{}")
     broken = tercet("golden", "check", "golden", "--pack", BAKERY, "--json")

@@ -159,7 +159,9 @@ def test_a_session_is_not_resumed_with_what_has_moved(
     move(copied)
     answer = office.tercet("sessions", "resume", session, "--pack", copied, "--json")
     assert code_of(answer) == (2, code)
-    assert "tercet sessions migrate" in answer.json["error"]["remedy"]
+    remedy = answer.json["error"]["remedy"]
+    assert f"tercet sessions migrate {session} --pack {shlex.quote(str(copied))}; or end it: " in remedy
+    assert f"tercet sessions cancel {session}" in remedy
 
 
 def test_a_cancelled_session_is_not_told_to_be_cancelled(office: Office, copied: Path) -> None:

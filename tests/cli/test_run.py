@@ -200,7 +200,7 @@ def test_a_journal_in_memory_leaves_nothing(tercet: Tercet, kitchen: Kitchen) ->
 
 BAD = [
     ((*REFUND[:2], "--intent", "sales.discount"), "unknown_intent", "choose one of support.refund"),
-    ((*REFUND, '{"order_id": "ord_881"}'), "planning_failure", "give input.window_id in the request's input"),
+    ((*REFUND, '{"order_id": "ord_881"}'), "planning_failure", """as in --input '{"window_id": "…"}'"""),
     ((*REFUND, '{"order_id": "ord_881", "window_id": 7}'), None, ""),
     ((*REFUND, '{"order_id": '), "input_invalid", "--input @file.json"),
     ((*REFUND, "[1]"), "input_invalid", "give the fields names"),

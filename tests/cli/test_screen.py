@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from tercet.cli.run.case_view import refusal_text
+from tercet.cli.screen import Screen
+from tercet.cli.sessions.next_commands import Commands
+from tercet.cli.sessions.session_view import show_ending
+from tercet.contracts.loop import Phase
 from tercet.contracts.verdict import Code, RefusalKind, Verdict
+from tercet.core.state import State
 
 from .harness import PLANS, REFUNDS, Tercet
 
@@ -35,6 +40,14 @@ def test_a_verified_plan_says_what_it_waits_for(tercet: Tercet) -> None:
         "  waits     step 1, GATE_FINANCE_APPROVAL: adp_payments.issue_refund is destructive",
         "  Nothing was run.",
     ]
+
+
+def test_a_run_that_used_up_its_phases_has_a_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    """The code of the ending alone would not say which limit was reached."""
+    ended = State(phase=Phase.FAIL, status="failed", reason="iteration_budget_exceeded", iterations=50)
+    show_ending(Screen(), ended, Commands(journal=""), now=0, is_shown=True)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "it went through 50 phases: raise budget.max_iterations in pack.toml" in shown
 
 
 def test_a_refusal_without_a_code_gives_its_reason() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -188,7 +189,8 @@ def test_a_template_without_an_input_is_told_to_be_one(tercet: Tercet) -> None:
     assert answer.code == 2
     assert answer.json["error"]["code"] == "template_unfilled"
     assert "${input.window_id}" in answer.json["error"]["message"]
-    assert """tercet plan PACK --input '{"window_id": …}'""" in answer.json["error"]["remedy"]
+    advice = f"""tercet plan {shlex.quote(str(REFUNDS))} --input '{{"window_id": "…"}}'"""
+    assert advice in answer.json["error"]["remedy"]
 
 
 def test_a_template_with_an_input_is_filled_and_reviewed(tercet: Tercet) -> None:
@@ -204,7 +206,7 @@ def test_a_template_is_not_run_as_a_plan(tercet: Tercet) -> None:
     """Given to `run --plan`, it says that the input alone is enough."""
     answer = tercet("run", REFUNDS, "--plan", TEMPLATE, "--journal", "memory:", "--json")
     assert (answer.code, answer.json["error"]["code"]) == (2, "template_unfilled")
-    assert "tercet run PACK --input" in answer.json["error"]["remedy"]
+    assert f"tercet run {shlex.quote(str(REFUNDS))} --input" in answer.json["error"]["remedy"]
 
 
 @pytest.mark.parametrize("command", ["verify", "run"])

@@ -39,7 +39,7 @@ def test_a_field_that_a_newer_version_added_is_ignored() -> None:
         (b"1\xff", "journal_unreadable"),
         (b'1{"at":5}', "journal_unreadable"),
     ],
-    ids=["version", "empty", "type", "field", "cut off", "no text", "no type"],
+    ids=["version", "binary", "empty", "type", "field", "cut off", "no text", "no type"],
 )
 def test_what_cannot_be_read_is_refused(data: bytes, code: str) -> None:
     """An ignored fact would fold a wrong state, so each of these is an error that says what to do."""

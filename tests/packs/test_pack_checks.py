@@ -177,7 +177,7 @@ DEFECTS: dict[str, Case] = {
     ),
     "planner with all the time in the world": (
         {"limits": {"planner": RoleLimit(timeout_ms=30_001)}},
-        "planner_timeout_unusual", "pack, limits.planner.timeout_ms", "between 5000 and 30000",
+        "planner_timeout_unusual", "pack, limits.planner.timeout_ms", 'between 5000 and 30000; a local model may take longer if the pack names it',
     ),
     "session without a sign of life": (
         {"session": SessionRules(ttl_ms=30_000)}, "heartbeat_too_slow", "pack, session.heartbeat_interval_ms", "raise ttl_ms",

@@ -14,7 +14,7 @@ from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import Request
 from tercet.packs.pack import Pack
 from tercet.planner.sources import PlanningError
-from tercet.planner.template import fill
+from tercet.planner.template import example_input, fill, inputs_of, missing_inputs
 
 JSON = st.recursive(
     st.none()
@@ -50,6 +50,15 @@ def test_placeholders_inside_a_text_are_written_into_it() -> None:
     """Several of them, and the snapshot, make one string."""
     assert filled("order ${input.id} of ${snapshot}: ${input.id}", id=7) == "order 7 of may: 7"
     assert filled("${snapshot}") == "may"
+
+
+def test_missing_fields_are_all_named_with_an_example() -> None:
+    """Fields inside of others too; a field that is there is not missing."""
+    wanted = template(["${input.id}", "${input.to.name}", "${input.to.city}", "${input.note}"])
+    missing = missing_inputs(wanted, {"note": None, "to": {"city": "Bern"}})
+    assert missing == ("id", "to.name")
+    assert example_input(inputs_of(wanted)) == '{"id": "…", "to": {"name": "…", "city": "…"}, "note": "…"}'
+    assert example_input(missing) == '{"id": "…", "to": {"name": "…"}}'
 
 
 @pytest.mark.parametrize("text", ["plain", "$5", "${other}", "${input}", "{input.x}", "${input.x-y}"])

@@ -254,6 +254,8 @@ def test_a_session_that_is_not_there_and_a_pack_that_it_never_had_are_told(
                     journal, TENANT, session, tmp_path / "run.tercet", packs=(PackContent(pack=other),)
                 )
             assert caught.value.code == "pack_version_mismatch"
+            assert f"was pinned to {pack.ref} with hash {pack.hash[:20]}…" in caught.value.message
+            assert f"the folder given has {other.ref} with hash {other.hash[:20]}…" in caught.value.message
 
     workshop.run(main())
     assert entries(tmp_path) == []

@@ -78,7 +78,7 @@ def test_an_unfinished_session_of_an_earlier_version_still_replays(tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_resuming_it_names_the_command_that_moves_it(tmp_path: Path, name: str) -> None:
+def test_resuming_it_names_the_call_that_moves_it(tmp_path: Path, name: str) -> None:
     """The hash of a pack with Python tools is another one by now: nothing goes on unasked, and nothing is written."""
 
     async def check(runtime: Runtime, journal: Journal, workshop: Workshop) -> None:
@@ -86,7 +86,7 @@ def test_resuming_it_names_the_command_that_moves_it(tmp_path: Path, name: str) 
         with pytest.raises(UsageError) as caught:
             await runtime.resume(IDS[name])
         assert caught.value.code == "pack_version_mismatch"
-        assert "tercet sessions migrate" in (caught.value.remedy or "")
+        assert f"await runtime.migrate({IDS[name]!r})" in (caught.value.remedy or "")
         assert (await events(journal, IDS[name]), workshop.calls) == (before, [])
 
     play(tmp_path, check)

@@ -71,6 +71,14 @@ def test_numbers_agree_with_their_nouns(recorded: str, shown: str) -> None:
     assert describe(reviewed).text == f"plan verified: {shown}"
 
 
+def test_a_step_is_named_once() -> None:
+    """The recorded reason begins with the step, and so does the line."""
+    judged = e.StepJudged(
+        at=1, step="pay", attempt=1, outcome="escalate", reason="step pay was not done: busy"
+    )
+    assert describe(judged).sentence == "pay: the critic escalates to a person: it was not done: busy"
+
+
 SKIPPING = State(
     plan={
         "steps": [{"id": "ask"}, {"id": "pay", "when": "ask.is_due"}],

@@ -28,7 +28,17 @@ ADDED = frozenset(
     }
 )
 """Fields that answers have now and did not have when they were kept, as paths without the numbers of lists."""
-CHANGED: frozenset[str] = frozenset({"/next", "/runs/facts/reason"})
+CHANGED: frozenset[str] = frozenset(
+    {
+        "/next",
+        "/report/rationale",
+        "/report/verify/reasons",
+        "/runs/facts/reason",
+        "/verdict/reasons",
+        "/verdict/refusals/reason",
+        "/verify/reasons",
+    }
+)
 """Fields whose values may differ from the kept ones: the next commands were placeholders in part, and reasons are prose."""
 
 

@@ -140,5 +140,6 @@ def _help_for(error: object, command: str) -> str:
 
 def _sentence(message: str) -> str:
     """Return a message of the parser on one line, without capital and full stop."""
-    line = " ".join(message.replace("Value error, ", "").split()).rstrip(".")
+    message = message.replace("Value error, ", "").replace("Input should be ", "it must be ")
+    line = " ".join(message.split()).rstrip(".")
     return f"{line[:1].lower()}{line[1:]}"

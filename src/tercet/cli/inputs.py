@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -18,7 +19,7 @@ from tercet.contracts.values.plain import not_plain
 from tercet.core.budget import EXTENSIBLE
 from tercet.core.messages import demand_extension
 from tercet.packs import Pack, check, check_folder
-from tercet.planner.template import inputs_of
+from tercet.planner.template import example_input, inputs_of
 from tercet.tools.strict_json import read_strictly
 
 STDIN = "-"
@@ -54,14 +55,13 @@ def read_plan(name: str) -> Plan:
         raise PlanError([each.model_copy(update={"file": name}) for each in error.problems]) from error
 
 
-def reject_template(plan: Plan, name: str, command: str) -> None:
+def reject_template(plan: Plan, name: str, command: str, pack: Path) -> None:
     """Raise `UsageError` for a template, whose placeholders only a request's input can fill."""
     if fields := inputs_of(plan):
-        given = ", ".join(f'"{field.partition(".")[0]}": …' for field in fields)
         raise UsageError(
             f"{name} is a template: ${{input.{fields[0]}}} in it is filled from a request's input",
             code="template_unfilled",
-            remedy=f"pass the input, and the pack's template is used: tercet {command} PACK --input '{{{given}}}'",
+            remedy=f"pass the input, and the pack's template is used: tercet {command} {shlex.quote(str(pack))} --input '{example_input(fields)}'",
         )
 
 

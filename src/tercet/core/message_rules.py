@@ -220,7 +220,7 @@ def _people_hint(said: Reply) -> str:
     """Return where the list of people is, and how a session reads it again."""
     return (
         f"people and their roles are listed in the actors.toml of the run's own pack; if that was changed since, "
-        f"tercet sessions resume {said.session} --pack PACK reads it again"
+        f"resume {said.session} with that pack to read it again"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -343,7 +344,7 @@ def demand_movable(pack: Pack, state: State) -> None:
         raise UsageError(
             f"session {state.start.session} is delivering outputs that were accepted in {state.start.pack}",
             code="outputs_accepted",
-            remedy="resume it with the pack that it was started with, or end it with tercet sessions cancel",
+            remedy=f"resume it with the pack that it was started with, or end it: tercet sessions cancel {state.start.session}",
         )
     if state.saga != "undoing":
         return
@@ -382,7 +383,7 @@ def snapshot_of(pack: Pack, state: State) -> str | None:
     """Return the snapshot that a session is pinned to; raises `UsageError` if the pack no longer has it."""
     pinned = state.start.snapshot or None
     if pinned is not None and pinned not in pack.snapshots and pack.hash == state.start.pack_hash:
-        raise _snapshot_mismatch(state, "is gone")
+        raise _snapshot_mismatch(pack, state, "is gone")
     return pinned
 
 
@@ -427,7 +428,7 @@ def demand_pack(pack: Pack, state: State) -> None:
         raise UsageError(
             f"session {start.session} is pinned to {start.pack} with hash {start.pack_hash[:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",
             code="pack_version_mismatch",
-            remedy=f"{_ending_words(state)}resume it with the pack that it was started with, or move it to this one with tercet sessions migrate{_or_cancel(state)}",
+            remedy=f"{_ending_words(state)}resume it with the pack that it was started with; or move it to this one: {_migrate(pack, start.session)}{_or_cancel(state)}",
         )
 
 
@@ -438,20 +439,27 @@ def _ending_words(state: State) -> str:
 
 def _or_cancel(state: State) -> str:
     """Return that a run can be cancelled, as the end of a remedy; empty for one that is ending already."""
-    return "" if state.ending else "; or end it with tercet sessions cancel"
+    return "" if state.ending else f"; or end it: tercet sessions cancel {state.start.session}"
+
+
+def _migrate(pack: Pack, session: str) -> str:
+    """Return the command that moves a session to a pack; for a pack built in Python, the call."""
+    if not pack.folder:
+        return f"await runtime.migrate({session!r})"
+    return f"tercet sessions migrate {session} --pack {shlex.quote(pack.folder)}"
 
 
 def demand_pins(pack: Pack, state: State, config: RunConfig) -> None:
     """Raise `UsageError` if the pack or the snapshot is not the one that the session was started with."""
     demand_pack(pack, state)
     if config.compiled.hash != state.start.context:
-        raise _snapshot_mismatch(state, "has other content now")
+        raise _snapshot_mismatch(pack, state, "has other content now")
 
 
-def _snapshot_mismatch(state: State, what: str) -> UsageError:
+def _snapshot_mismatch(pack: Pack, state: State, what: str) -> UsageError:
     start = state.start
     return UsageError(
         f"session {start.session} is pinned to snapshot {start.snapshot}, which {what}",
         code="snapshot_version_mismatch",
-        remedy=f"{_ending_words(state)}restore the evidence files of that snapshot, or move it to what is there now with tercet sessions migrate{_or_cancel(state)}",
+        remedy=f"{_ending_words(state)}restore the evidence files of that snapshot; or move it to the evidence of this pack: {_migrate(pack, start.session)}{_or_cancel(state)}",
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,12 +77,14 @@ def read_lock(draft: Draft) -> Lock | None:
             draft.note(code, message, remedy, file=LOCK_FILE, place=".".join(map(str, detail["loc"])))
         return None
     except (ValueError, RecursionError) as error:
-        draft.note("json_syntax", f"not JSON: {error}", _REMEDY, file=LOCK_FILE)
+        draft.note("json_syntax", f"not JSON: {error}", _remedy(draft), file=LOCK_FILE)
         return None
     return lock if _is_whole(draft, lock) else None
 
 
-_REMEDY = "restore the file, or accept the definitions again: tercet tools pin PACK"
+def _remedy(draft: Draft) -> str:
+    pin = f"tercet tools pin {shlex.quote(str(draft.folder))}"
+    return f"restore the file, or accept the definitions again: {pin}"
 
 
 def _is_whole(draft: Draft, lock: Lock) -> bool:
@@ -95,7 +98,9 @@ def _is_whole(draft: Draft, lock: Lock) -> bool:
                 fault = error.message
             if fault:
                 is_whole = False
-                draft.note("mcp_lock_damaged", fault, _REMEDY, file=LOCK_FILE, place=f"{server}.{name}")
+                draft.note(
+                    "mcp_lock_damaged", fault, _remedy(draft), file=LOCK_FILE, place=f"{server}.{name}"
+                )
     return is_whole
 
 

@@ -6,6 +6,7 @@ has not been accepted.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -140,7 +141,7 @@ def _remark(draft: Draft, definition: Definition, label: ToolTable | None, tool:
 
 def _note_unpinned(draft: Draft, table: ServerTable, pinned: Mapping[str, Definition]) -> None:
     """Note a server without pins, or a named tool that is not pinned."""
-    remedy = f"look at them and accept them: tercet tools pin PACK {table.name}"
+    remedy = f"look at them and accept them: tercet tools pin {shlex.quote(str(draft.folder))} {table.name}"
     place, spot = f"server {table.name}", draft.spots[f"server {table.name}"]
     if not pinned:
         draft.unread.add("tool")

@@ -75,6 +75,8 @@ class Pack(Header):
     """The hash of each file that the tools came from; empty for a pack built in Python."""
     spots: Annotated[Mapping[str, Spot], SkipValidation] = Field(default={}, repr=False)
     """The file and line of each declaration."""
+    folder: str = Field(default="", repr=False)
+    """The folder that it was loaded from, for messages; empty for a pack built in Python."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -93,7 +95,9 @@ class Pack(Header):
         given: dict[str, Any] = {name: getattr(loaded.parts, name) for name in _SHARED}
         given |= {name: getattr(loaded.pack_file, name) for name in Header.model_fields}
         given["tools"] = loaded.tools
-        return cls(**given, snapshot_times=loaded.snapshot_times, code=loaded.code)
+        return cls(
+            **given, snapshot_times=loaded.snapshot_times, code=loaded.code, folder=str(os.fspath(path))
+        )
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from tercet.contracts.plan import Plan
+from tercet.contracts.relations import MISSING, value_at
 from tercet.contracts.request import Request
-from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tasks import ARG, ARGS
 from tercet.contracts.values import pointer, references
 from tercet.contracts.values.references import LITERAL, SELECT, Place
@@ -39,6 +40,25 @@ def inputs_of(plan: Plan) -> tuple[str, ...]:
     """Return the request fields that a plan has placeholders for, such as `order_id`."""
     found = PLACEHOLDER.findall(plan.model_dump_json(exclude_defaults=True))
     return tuple(dict.fromkeys(name.removeprefix("input.") for name in found if name.startswith("input.")))
+
+
+def missing_inputs(plan: Plan, given: JsonObject) -> tuple[str, ...]:
+    """Return the request fields that a plan has placeholders for and that an input does not have."""
+    return tuple(name for name in inputs_of(plan) if value_at(given, tuple(name.split("."))) is MISSING)
+
+
+def example_input(fields: Iterable[str]) -> str:
+    """Return an input with these fields as JSON, each value left open: `{"order_id": "…"}`."""
+    made: dict[str, Any] = {}
+    for name in fields:
+        *outer, last = name.split(".")
+        place = made
+        for part in outer:
+            inner = as_object(place.get(part)) or {}
+            place[part] = inner
+            place = inner
+        place[last] = "…"
+    return json.dumps(made, ensure_ascii=False)
 
 
 def fill(

@@ -1,13 +1,14 @@
-"""Golden runs: chosen runs, each a bundle in one folder, that must come out the same after every change.
+"""Golden runs: chosen runs, each a bundle in one folder, whose verdicts must stay the same after every change.
 
-A run is kept only if it does so now. Checking judges each of them again, as it was or under another pack; a file that is
-damaged is a change like any other.
+A run is kept only if its replay is equal now. Checking judges each run again, under its own or another pack; a damaged file
+counts as a change.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -35,9 +36,9 @@ class GoldenRun(Published):
     file: str
     session_id: str = ""
     outcome: Literal["same", "changed", "corrected", "still_wrong", "unreadable"]
-    """`corrected` and `still_wrong` are about a run that a person has corrected: it comes out as they said, or not yet."""
+    """`corrected` and `still_wrong` are for runs that a person has corrected: whether they now end as expected."""
     difference: Absent[Difference] = None
-    """Where it comes out otherwise than it was recorded."""
+    """The first difference from the recorded run."""
     change: Absent[VerdictChange] = None
     """The first verdict that would be another one, under another pack."""
     error: Absent[str] = None
@@ -99,12 +100,12 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def expected_beside(file: Path) -> Path:
-    """Return where it is written what a person said about a golden run."""
+    """Return the file with the expected outcome of a golden run."""
     return file.with_name(f"{file.name.removesuffix(SUFFIX)}.expected.json")
 
 
 def read_expected(file: Path) -> Expected | None:
-    """Return what a person said about a golden run; None if no one did. Raises `UsageError` if it does not read."""
+    """Return the expected outcome of a golden run; None if it has none. Raises `UsageError` if it cannot be read."""
     path = expected_beside(file)
     if not path.is_file():
         return None
@@ -112,9 +113,9 @@ def read_expected(file: Path) -> Expected | None:
         return Expected.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise UsageError(
-            f"{path} does not say what is expected",
+            f"{path} does not hold an expected outcome",
             code="expected_unreadable",
-            remedy="make it again: tercet feedback golden ID --to FOLDER --force",
+            remedy=f"make it again: tercet feedback golden with --to {shlex.quote(str(path.parent))} --force",
         ) from error
 
 

@@ -114,13 +114,13 @@ def require_authentication(settings: ServeSettings, *, has_credentials: bool) ->
         return
     if settings.is_dev:
         raise UsageError(
-            f"development mode is only for this machine, and others can reach {settings.host}",
+            f"development mode is only for this machine, and {settings.host} is reachable from other machines",
             code="simulation_refused",
             remedy="leave --dev out, or listen on 127.0.0.1",
         )
     if not has_credentials:
         raise UsageError(
-            f"others can reach {settings.host}, and no API key exists that they could be recognised by",
+            f"{settings.host} is reachable from other machines, and there is no API key yet",
             code="authentication_missing",
             remedy="make one first: tercet api-keys create ACTOR; or listen on 127.0.0.1",
         )

@@ -25,6 +25,7 @@ from tercet.view.text import (
     first_names,
     join_names,
     reasons_text,
+    without_step,
 )
 from tercet.view.vocabulary import (
     CALL_OUTCOMES,
@@ -148,7 +149,8 @@ def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - 
         case e.StepJudged():
             mark, tone, words = JUDGED.get(event.outcome, ("·", "quiet", f"the critic says {event.outcome}"))
             is_repeated = _is_refused(state, event.step)  # the line above has the reason
-            why = f": {event.reason}" if event.reason and not is_repeated else ""
+            reason = without_step(event.reason, event.step)
+            why = f": {reason}" if reason and not is_repeated else ""
             return view(mark, tone, f"{words}{why}", is_minor=event.outcome in ("accept", "retry"))
         case e.LoopGuardTripped():
             return view("✗", "bad", f"loop guard: {event.reason}")

@@ -11,7 +11,7 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.core import events as e
 from tercet.view.events import EventLine
 from tercet.view.phases import PhaseEvent, PhaseView, read_phase
-from tercet.view.text import count, first_names, reasons_text
+from tercet.view.text import count, first_names, reasons_text, without_step
 from tercet.view.vocabulary import REVIEWS
 
 
@@ -138,4 +138,5 @@ def hand_off_view(packet: HandOff) -> HandOffView:
 def _stage_verdict(verdict: JsonObject) -> str:
     reasons = reasons_text(as_list(verdict.get("reasons")) or ()) or str(verdict.get("rationale", ""))
     words = (verdict.get("stage"), verdict.get("step_id"), verdict.get("outcome"))
+    reasons = without_step(reasons, str(verdict.get("step_id", "")))
     return f"{' '.join(str(word) for word in words if word)}: {reasons}"

@@ -39,6 +39,12 @@ def _passed(found: re.Match[str]) -> str:
     return join_parts((count(steps, "step"), covered))
 
 
+def without_step(reason: str, step: str) -> str:
+    """Return a reason that is shown beside its step, with `it` in the place of the name."""
+    subject = f"step {step} "
+    return f"it {reason.removeprefix(subject)}" if reason.startswith(subject) else reason
+
+
 def duration_text(ms: int) -> str:
     """Return a duration: `12 ms`, `3.4 s`, `2 min 5 s`, `3 h 20 min`, `2 days 4 h`."""
     if ms < 1_000:

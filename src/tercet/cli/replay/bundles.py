@@ -239,7 +239,7 @@ def new(name: KeyName, *, as_json: AsJson = False) -> None:
         screen = Screen()
         screen.conclude(f"{name} is in {printable(str(ring.folder), 200)}")
         show_whole(screen, "  public  ", public)
-        screen.show_command(f"tercet export ID --sign {name}")
+        screen.say(f"  tercet export signs a bundle with it: --sign {name}")
 
 
 def list_keys(*, as_json: AsJson = False) -> None:

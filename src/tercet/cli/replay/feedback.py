@@ -153,7 +153,7 @@ def golden(
     file = to / f"{found.session_id}{SUFFIX}"
     make_folder(to)
     for target in (file, expected_beside(file)):
-        require_writable(target, is_forced=force)
+        require_writable(target, is_forced=force, other="folder with --to")
     use_journal(journal, lambda opened: export_run(opened, TENANT, found.session_id, file, is_forced=True))
     write_file(expected_beside(file), f"{wanted.model_dump_json(indent=2)}\n".encode())
     if as_json:

@@ -204,10 +204,11 @@ DRAWING = b"<!-- drawn by Tercet -->\n"
 """The first bytes of a drawing."""
 
 
-def require_writable(path: Path, *, is_forced: bool, mark: bytes = b"") -> None:
-    """Raise `UsageError` if a file would be overwritten that does not begin with `mark`."""
+def require_writable(path: Path, *, is_forced: bool, mark: bytes = b"", other: str = "file") -> None:
+    """Raise `UsageError` if a file would be overwritten that does not begin with `mark`; `other` is what the caller can
+    name instead."""
     demand_free(path, is_forced=True)  # refuses pipes and devices, which must not be read
-    demand_free(path, is_forced=is_forced or _begins(path, mark))
+    demand_free(path, is_forced=is_forced or _begins(path, mark), other=other)
 
 
 def _begins(path: Path, mark: bytes) -> bool:

@@ -302,7 +302,7 @@ def run(
     ttl_ms = None if ttl is None else read_duration(ttl)
     given = None if plan is None else read_plan(plan)
     if plan is not None and given is not None:
-        reject_template(given, plan, "run")
+        reject_template(given, plan, "run", pack)
     asked = intent or (given.intent if given else None)
     if asked is None and is_service(options.journal) and (pack / "pack.toml").is_file():
         asked = _only_intent(load_pack(pack))

@@ -57,7 +57,7 @@ def verify(
     """
     proposed = read_plan(plan)
     if input_ is None or server:
-        reject_template(proposed, plan, "plan")
+        reject_template(proposed, plan, "plan", pack)
     if server:
         unsendable = {"--snapshot": snapshot, "--safety-mode": safety_mode, "--store": store}
         refuse_options(server, unsendable, "the service reviews it as it would run it")

@@ -15,6 +15,7 @@ from tercet.cli.run.review import verdict_for_input
 from tercet.cli.screen import Screen
 from tercet.cli.sessions.next_commands import Commands, unsettled_steps
 from tercet.cli.sessions.session_json import show_revisions, timing_rows
+from tercet.contracts.control import StopReason
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import SIMULATED
 from tercet.contracts.runs.saga import RollbackResult
@@ -241,11 +242,19 @@ def show_ending(
                 show_gate(screen, gate, owner=state.start.actor["id"], now=now)
         case "in progress":
             screen.say(Text.assemble(("▸ in progress: ", style), holder))
-    if refusal and refusal.remedy:
-        screen.put(printable(refusal.remedy, 600), first="  → ")
+    if remedy := refusal.remedy if refusal else _remedy(state):
+        screen.put(printable(remedy, 600), first="  → ")
     _show_rollback(screen, state, rollback)
     if unsettled_steps(rollback) or not (is_shown and state.is_over):
         _show_next(screen, state, commands, rollback)
+
+
+def _remedy(state: State) -> str:
+    """Return what to do about a run that went through all of its phases; empty for any other."""
+    if state.reason != StopReason.ITERATIONS:
+        return ""
+    phases = count(state.iterations, "phase")
+    return f"it went through {phases}: raise budget.max_iterations in pack.toml, or ask for less in one run"
 
 
 def _show_rollback(screen: Screen, state: State, rollback: RollbackResult | None) -> None:

@@ -185,12 +185,12 @@ def _require_name(kind: StopKind, name: str) -> None:
     if kind == "tool" and not _TOOL.fullmatch(name):
         raise UsageError(
             f"'{name}' is not the name of a tool",
-            remedy="write adapter.capability, as the plan does",
+            remedy="write the adapter and the capability, such as adp_payments.issue_refund",
         )
     if kind == "pack" and not _PACK.fullmatch(name):
         raise UsageError(
             f"'{name}' is not the name of a pack",
-            remedy="write the name in pack.toml, without a version and without a folder",
+            remedy="write the name in pack.toml, such as refunds, without a version and without a folder",
         )
 
 

@@ -20,7 +20,7 @@ from tercet.planner.alternatives import Setback, propose
 from tercet.planner.knowledge import Knowledge
 from tercet.planner.partial_order import Arrangement, arrange
 from tercet.planner.sources import Placeholders, PlanningError
-from tercet.planner.template import fill
+from tercet.planner.template import example_input, fill, missing_inputs
 
 
 class TemplatePlanner:
@@ -59,6 +59,12 @@ def fill_template(template: Plan, request: Request, config: RunConfig) -> Plan:
     """Return a template filled for a request under the decision of this run."""
     if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         return fill(template, request, config.compiled.snapshot)
+    missing = missing_inputs(template, request.input) if config.ctx.goes_by(Behaviour.PLAIN_REFUSALS) else ()
+    if missing:
+        raise PlanningError(
+            f"the plan needs {', '.join(missing)}, which the request does not have",
+            remedy=f"add {'it' if len(missing) == 1 else 'them'} to the request's input, as in --input '{example_input(missing)}'",
+        )
     return fill(
         template,
         request,

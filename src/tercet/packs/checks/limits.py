@@ -67,7 +67,7 @@ def planner_has_sensible_time(parts: Parts) -> Problems:
         "planner_timeout_unusual",
         f"{PACK}, limits.planner.timeout_ms",
         f"a planner that may take {limit.timeout_ms:,} ms is outside of the sensible 5 to 30 seconds",
-        "choose between 5000 and 30000",
+        'choose between 5000 and 30000; a local model may take longer if the pack names it: models.planner = ["local"]',
         severity="warning",
     )
 

@@ -7,7 +7,7 @@ is over gives the same file again. A run that is still going is exported as far 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from hashlib import sha256
 from importlib.metadata import version
@@ -136,8 +136,8 @@ def _replacing(path: Path, *, is_forced: bool) -> Generator[BinaryIO]:
         beside.unlink(missing_ok=True)
 
 
-def demand_free(path: Path, *, is_forced: bool) -> None:
-    """Raise `UsageError` if a file may not be made under this name."""
+def demand_free(path: Path, *, is_forced: bool, other: str = "file") -> None:
+    """Raise `UsageError` if a file may not be made under this name; `other` is what the caller can name instead."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder", code="not_a_file", remedy="name the file that is to be made")
     if path.exists() and not path.is_file():
@@ -152,7 +152,7 @@ def demand_free(path: Path, *, is_forced: bool) -> None:
             f"there is no folder {path.parent}", code="missing_folder", remedy="make it, or name another"
         )
     if not is_forced and os.path.lexists(path):
-        raise _taken(path)
+        raise _taken(path, other)
 
 
 def _publish(beside: Path, path: Path) -> None:
@@ -165,11 +165,11 @@ def _publish(beside: Path, path: Path) -> None:
         beside.replace(path)
 
 
-def _taken(path: Path) -> UsageError:
+def _taken(path: Path, other: str = "file") -> UsageError:
     return UsageError(
         f"{path} is there already",
         code="file_exists",
-        remedy="name another file, or overwrite it with --force",
+        remedy=f"name another {other}, or overwrite it with --force",
     )
 
 
@@ -209,7 +209,8 @@ async def export_run(
     Raises `UsageError` for a session that is not there, a pack that the run was not pinned to, and a file that is there
     already; `JournalCorrupt` where the journal does not hold what was written: damage is not handed on.
     """
-    manifest, named = await _survey(journal, tenant, session, {content.pack.hash for content in packs})
+    given = {content.pack.hash: content.pack.ref for content in packs}
+    manifest, named = await _survey(journal, tenant, session, given)
     with new_file(path, is_forced=is_forced) as file:
         writer = BundleWriter(file)
         writer.add("manifest", encode_manifest(manifest))
@@ -224,8 +225,10 @@ async def export_run(
 # --- what there is ---
 
 
-async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) -> tuple[Manifest, set[str]]:
-    """Return the manifest of the bundle, and the blobs that events name."""
+async def _survey(
+    journal: Journal, tenant: str, session: str, packs: Mapping[str, str]
+) -> tuple[Manifest, set[str]]:
+    """Return the manifest of the bundle, and the blobs that events name; `packs` are the given ones by hash."""
     state = await load_state(journal, tenant, session)
     pins: dict[str, str] = {}
     named: set[str] = set()
@@ -241,7 +244,7 @@ async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) 
                 pins[event.pack_hash] = event.pack
     if position.seq < state.position:
         raise JournalCorrupt(f"event {position.seq + 1} of stream {session}", "it is missing")
-    _demand_pinned(session, pins, given)
+    _demand_pinned(session, pins, packs)
     streams = list(await _streams(journal, tenant, session, position))
     if has_lanes:
         recording = await load(journal, tenant, session)
@@ -249,7 +252,7 @@ async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) 
             end = await verify_chain(journal, tenant, lane.session)
             streams += await _streams(journal, tenant, lane.session, end)
             named |= lane.blobs.keys()
-    return _manifest(state, pins, given, tuple(streams)), named
+    return _manifest(state, pins, packs.keys(), tuple(streams)), named
 
 
 def _with_inner(lanes: Sequence[Recording]) -> Iterator[Recording]:
@@ -259,11 +262,13 @@ def _with_inner(lanes: Sequence[Recording]) -> Iterator[Recording]:
         yield from _with_inner(lane.lanes)
 
 
-def _demand_pinned(session: str, pins: Mapping[str, str], given: set[str]) -> None:
-    if strange := given - pins.keys():
-        wanted = ", ".join(f"{ref} with {found[:20]}…" for found, ref in pins.items())
+def _demand_pinned(session: str, pins: Mapping[str, str], packs: Mapping[str, str]) -> None:
+    """Raise `UsageError` for a pack that a session was never pinned to; both map hashes to names with versions."""
+    if strange := packs.keys() - pins.keys():
+        wanted = ", ".join(f"{ref} with hash {found[:20]}…" for found, ref in pins.items())
+        given = min(strange)
         raise UsageError(
-            f"session {session} was not pinned to a pack with hash {min(strange)[:20]}…, but to {wanted}",
+            f"session {session} was pinned to {wanted}, and the folder given has {packs[given]} with hash {given[:20]}…",
             code="pack_version_mismatch",
             remedy="name the folder of the pack as it was when the run was started, or export it without its pack",
         )
@@ -282,7 +287,7 @@ async def _streams(
 
 
 def _manifest(
-    state: State, pins: Mapping[str, str], given: set[str], streams: tuple[StreamEntry, ...]
+    state: State, pins: Mapping[str, str], given: Collection[str], streams: tuple[StreamEntry, ...]
 ) -> Manifest:
     return Manifest(
         **facts_of(state),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from datetime import datetime
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def accept(folder: Path, proposal: Proposal, *, by: str, at: datetime) -> Accept
             remedy="there is nothing to do",
         )
     edits = _edit_again(folder, proposal)
-    _demand_shown(proposal, edits)
+    _demand_shown(folder, proposal, edits)
     apply_edits(folder, edits)
     _demand_result(folder, proposal)
     accepted = Accepted(
@@ -76,18 +77,23 @@ def _edit_again(folder: Path, proposal: Proposal) -> tuple[FileEdit, ...]:
         raise UsageError(
             f"{pack.ref} in {folder} is not the pack that {proposal.id} was made for",
             code="pack_changed",
-            remedy="tune it again as it is now: tercet tune PACK --all",
+            remedy=f"tune it again as it is now: {_tune(folder)}",
         )
     return edit_folder(folder, pack, proposal.candidate, proposal.new_version)
 
 
-def _demand_shown(proposal: Proposal, edits: tuple[FileEdit, ...]) -> None:
+def _demand_shown(folder: Path, proposal: Proposal, edits: tuple[FileEdit, ...]) -> None:
+    """Raise `UsageError` if the proposed values change the files otherwise than the proposal shows."""
     if edits != proposal.edits:
         raise UsageError(
-            f"{proposal.id} does not come to what it shows",
+            f"the files that {proposal.id} shows do not have its values",
             code="proposal_changed",
-            remedy="make it again: tercet tune PACK --all",
+            remedy=f"make it again: {_tune(folder)}",
         )
+
+
+def _tune(folder: Path) -> str:
+    return f"tercet tune {shlex.quote(str(folder))} --all"
 
 
 # --- files ---

@@ -203,7 +203,7 @@ def read_proposal(path: Path) -> Proposal:
         raise UsageError(
             f"there is no proposal in {path}",
             code="proposal_not_found",
-            remedy="tercet tune PACK --all makes one",
+            remedy="make one with tercet tune and the option --all",
         ) from error
     except ValidationError as error:
         first: Any = error.errors(include_url=False)[0]
@@ -211,12 +211,12 @@ def read_proposal(path: Path) -> Proposal:
         raise UsageError(
             f"{file} is not a proposal: {place or 'it'}: {first['msg']}",
             code="proposal_unreadable",
-            remedy="make it again: tercet tune PACK --all",
+            remedy="make it again with tercet tune and the option --all",
         ) from error
     if digest(proposal.model_copy(update={"id": ""}))[7:23] != proposal.id.removeprefix("tune_"):
         raise UsageError(
             f"{file} was changed after it was made",
             code="proposal_changed",
-            remedy="make it again: tercet tune PACK --all; what a person wants otherwise goes into the pack itself",
+            remedy="make it again with tercet tune and the option --all; change other values in the pack itself",
         )
     return proposal

@@ -115,7 +115,10 @@ class McpLine:
         link = await self._connected(within)
         if changes := self._changes(link):
             raise NotSent(
-                "; ".join(changes), code=CHANGED, remedy="tercet tools pin PACK", is_retriable=False
+                "; ".join(changes),
+                code=CHANGED,
+                remedy="accept the new definitions with tercet tools pin",
+                is_retriable=False,
             )
 
         async def tell(progress: float, total: float | None, message: str | None) -> None:
