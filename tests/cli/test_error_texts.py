@@ -157,13 +157,20 @@ def test_an_unknown_id_in_the_input_lists_the_known_ones(
     monkeypatch.delenv("TERCET_JOURNAL", raising=False)
     scaffold("pack")
     given = ("--input", '{"plant": "tomatoe"}')
-    said = "there is no watering_plan tomatoe: ask with --input for tomato"
+    said = "there is no watering_plan for tomatoe; the snapshot has: tomato"
     for command in ("plan", "verify"):
         words = (
             ("verify", "pack", "pack/templates/water_bed.json") if command == "verify" else ("plan", "pack")
         )
         verdict = tercet(*words, *given, "--json").json["verdict"]
         assert (verdict["code"], verdict["remedy"]) == ("evidence_unresolved", said)
+    shown = tercet("plan", "pack", *given).text
+    assert "… 17 more findings that follow from it; --json lists them" in shown
+    assert (
+        "? limit garden_valves.water_bed: args.litres > 0 && args.litres <= 40: not decided for water"
+        in shown
+    )
+    assert "✗ also" not in shown
     answer = tercet("run", "pack", *given)
     assert answer.code == 3
     assert said in answer.text

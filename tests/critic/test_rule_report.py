@@ -65,6 +65,18 @@ def test_a_gate_of_the_decision_or_of_a_policy_says_why_nothing_waits_for_it() -
     assert outcomes(found["policy p0"]) == {"t1": "waits"}
 
 
+def test_a_rule_about_missing_evidence_is_not_decided() -> None:
+    """A fact that is not in the snapshot is one problem: the rules that would read it neither hold nor refuse."""
+    lost = {"$evidence": "kg:window:lost#snapshot_may#/payment_id"}
+    limited = SHOP.with_tools(
+        tool("payments.refund", "network", limits=[{"expression": "args.payment_id == 'p'"}])
+    )
+    house = limited.deciding(required_evidence=("window",))
+    found = uses(house, plan(look_up(), pay("pay", lost)))
+    assert outcomes(found["limit payments.refund: args.payment_id == 'p'"]) == {"pay": "undecided"}
+    assert outcomes(found["evidence window"]) == {"": "undecided"}
+
+
 def test_a_policy_is_listed_with_the_steps_that_it_is_about() -> None:
     """These are the calls of the tools that it names; without any, it is about every step."""
     house = policies(

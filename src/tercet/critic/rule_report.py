@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.evidence import meets, parse_ref
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
@@ -22,11 +23,12 @@ from tercet.critic.checks.rules import PlanViews, policies_hold, uncertain_at_re
 from tercet.critic.irreversible import EarlyEffect, find_early_effects
 from tercet.critic.review import Review, exhaust
 from tercet.policy.comparisons import named_tools
-from tercet.policy.expressions import STEP, ExpressionError, Outcome, compile_rule
+from tercet.policy.expressions import STEP, ExpressionError, compile_rule
 
 RuleKind = Literal["gate", "policy", "grant", "limit", "evidence", "relation"]
-RuleOutcome = Literal["holds", "refuses", "waits", "grants", "later", "applies"]
-"""`later`: decided at dispatch. `applies`: checked together with the values of the step, not separately."""
+RuleOutcome = Literal["holds", "refuses", "waits", "grants", "later", "applies", "undecided"]
+"""`later`: decided at dispatch. `applies`: checked together with the values of the step, not separately. `undecided`: the
+step reads evidence that is not in the snapshot."""
 
 
 class RuleAtStep(Shape):
@@ -166,7 +168,7 @@ def _outcome_at(
 ) -> RuleOutcome:
     """Return the outcome of a step policy, the only one under review, at a step."""
     if index in refused:
-        return "refuses"
+        return "undecided" if missing_evidence(review, index) else "refuses"
     if index in waits:
         return "waits"
     rule = compile_rule(policy.expression, STEP)
@@ -205,18 +207,24 @@ def _limits(review: Review) -> Iterator[RuleUse]:
         calls = [call for call in review.calls if call.tool.name == tool.name]
         for limit in tool.limits:
             applied = [
-                _at(
-                    call.step.id,
-                    _decided(condition(review, call, limit.expression, limit.expression)),
-                    limit.message,
-                )
+                _at(call.step.id, _limit_outcome(review, call, limit.expression), limit.message)
                 for call in calls
             ]
             yield _use("limit", f"{tool.name}: {limit.expression}", applied, _no_call([tool.name]))
 
 
-def _decided(outcome: Outcome | None) -> RuleOutcome:
-    return "later" if outcome is None else "holds" if outcome.holds else "refuses"
+def _limit_outcome(review: Review, call: EffectiveStep, expression: str) -> RuleOutcome:
+    outcome = condition(review, call, expression, expression)
+    if outcome is None:
+        return "later"
+    if outcome.holds:
+        return "holds"
+    return "undecided" if missing_evidence(review, call.position) else "refuses"
+
+
+def missing_evidence(review: Review, index: int) -> frozenset[str]:
+    """Return the evidence that a step pins or reads and that is not in the snapshot: what depends on it is not decided."""
+    return frozenset(ref for ref in review.pinned[index] if ref not in review.compiled.evidence)
 
 
 def _evidence(review: Review) -> Iterator[RuleUse]:
@@ -240,9 +248,13 @@ def _evidence(review: Review) -> Iterator[RuleUse]:
             yield _use("evidence", needed, (), _no_call(tools))
 
 
-def _pinned(review: Review, index: int | None, needed: str, refs: Iterable[str]) -> RuleAtStep:
+def _pinned(review: Review, index: int | None, needed: str, refs: Sequence[str]) -> RuleAtStep:
     step = "" if index is None else review.plan.steps[index].id
     ref = next((ref for ref in refs if review.satisfies(needed, ref, index=index)), None)
+    for absent in refs if ref is None else ():
+        parts = None if absent in review.compiled.evidence else parse_ref(absent)
+        if parts is not None and meets(needed, parts.classification):
+            return RuleAtStep(step=step, outcome="undecided", detail=f"{absent} is not in the snapshot")
     if ref is None:
         return RuleAtStep(step=step, outcome="refuses", detail="nothing that satisfies it is pinned")
     return RuleAtStep(step=step, outcome="holds", detail=ref)
@@ -252,17 +264,23 @@ def _relations(review: Review) -> Iterator[RuleUse]:
     evidence = review.compiled.evidence
     for relation in review.spec.bind:
         if relation.tool is not None:
-            steps = [call.step.id for call in review.calls if call.tool.name == relation.tool]
+            steps = [call.position for call in review.calls if call.tool.name == relation.tool]
             why = _no_call([relation.tool])
         else:
             wanted = relation.evidence or ""
             steps = [
-                step.id
-                for step, refs in zip(review.plan.steps, review.pinned, strict=True)
+                index
+                for index, refs in enumerate(review.pinned)
                 if any(ref in evidence and is_of_class(wanted, evidence[ref].classification) for ref in refs)
             ]
             why = f"no step pins {wanted}"
-        applied = [RuleAtStep(step=step, outcome="applies") for step in steps]
+        applied = [
+            RuleAtStep(
+                step=review.plan.steps[index].id,
+                outcome="undecided" if missing_evidence(review, index) else "applies",
+            )
+            for index in steps
+        ]
         yield _use("relation", str(relation), applied, why)
 
 

@@ -15,7 +15,7 @@ from tercet.cli.inputs import STDIN
 from tercet.cli.run.review import Case
 from tercet.cli.screen import Screen
 from tercet.contracts.context import CompiledContext
-from tercet.contracts.evidence import parse_ref
+from tercet.contracts.evidence import meets, parse_ref
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Step
 from tercet.contracts.shape import as_object
@@ -23,7 +23,8 @@ from tercet.contracts.steps import graph
 from tercet.contracts.steps.effective import effective
 from tercet.contracts.steps.graph import Graph
 from tercet.contracts.values import references
-from tercet.contracts.verdict import Refusal, Verdict
+from tercet.contracts.verdict import Code, Refusal, Verdict
+from tercet.critic.reading import pinned
 from tercet.critic.rule_report import RuleAtStep, RuleReport, RuleUse, report_rules
 from tercet.critic.waits import Wait
 from tercet.view.terminal.text import count, listed, printable
@@ -144,7 +145,7 @@ def show_frame(screen: Screen, case: Case, name: str) -> None:
 
 def _show_plan(screen: Screen, case: Case) -> None:
     """Print the tree, each finding at its step; then the findings about the whole plan, or about steps not shown."""
-    first, others = _findings(case.verdict)
+    first, others, following = _findings(case.verdict, case)
     at_step: dict[int | None, list[Refusal]] = defaultdict(list)
     for refusal in others[:MOST_FINDINGS]:
         at_step[refusal.step].append(refusal)
@@ -158,14 +159,48 @@ def _show_plan(screen: Screen, case: Case) -> None:
         show_decisive(screen, first, "")
     for refusal in (refusal for left in at_step.values() for refusal in left):
         _show_finding(screen, refusal, "")
-    _show_rest(screen, others)
+    _show_rest(screen, others, following)
 
 
-def _findings(verdict: Verdict) -> tuple[Refusal | None, list[Refusal]]:
-    """Return the decisive refusal, and the others without repetitions; a fact that several rest on is said once."""
+_BY_MISSING_EVIDENCE = (
+    Code.EVIDENCE_UNRESOLVED,
+    Code.UNRESOLVED_REFERENCE,
+    Code.ARGUMENT_INVALID,
+    Code.ARGUMENT_NOT_PERMITTED,
+    Code.POLICY_INVARIANT,
+    Code.UNBOUND_ARGUMENT,
+)
+
+
+def _follows(refusal: Refusal, first: Refusal, case: Case) -> bool:
+    """Return whether a refusal is only due to the missing evidence of the first one."""
+    if first.code is not Code.EVIDENCE_UNRESOLVED:
+        return False
+    cause = _missing_evidence(case, first.step)
+    if refusal.step is None:
+        classes = [ref.classification for ref in map(parse_ref, cause) if ref]
+        is_pinned = all(any(meets(each, c) for c in classes) for each in case.spec.required_evidence)
+        return refusal.code is Code.EVIDENCE_NOT_PINNED and is_pinned
+    missing = _missing_evidence(case, refusal.step)
+    return refusal.code in _BY_MISSING_EVIDENCE and bool(missing) and missing <= cause
+
+
+def _missing_evidence(case: Case, step: int | None) -> frozenset[str]:
+    """Return the evidence that a step pins or reads and that the context does not have."""
+    if step is None:
+        return frozenset()
+    return frozenset(ref for ref in pinned(case.reviewed.steps[step]) if ref not in case.compiled.evidence)
+
+
+def _findings(verdict: Verdict, case: Case | None = None) -> tuple[Refusal | None, list[Refusal], int]:
+    """Return the decisive refusal, the others without repetitions, and the number of those that only follow from it.
+
+    A fact that several rest on is said once.
+    """
     if not verdict.refusals:
-        return None, []
-    first, *others = verdict.refusals
+        return None, [], 0
+    first, *found = verdict.refusals
+    others = [other for other in found if case is None or not _follows(other, first, case)]
     details = [source.detail for each in verdict.refusals for source in each.sources if source.detail]
     said = {(first.step, first.reason)}
     left: list[Refusal] = []
@@ -188,7 +223,7 @@ def _findings(verdict: Verdict) -> tuple[Refusal | None, list[Refusal]]:
         elif other.sources:
             short = f"{other.reason.removesuffix(f': {known}')}, for the same reason"
             left.append(other.model_copy(update={"reason": short}))
-    return first, left
+    return first, left, len(found) - len(others)
 
 
 def _show_step(
@@ -233,17 +268,20 @@ def _show_finding(screen: Screen, refusal: Refusal, rest: str) -> None:
     screen.put(Text(f"✗ also: {printable(refusal.reason)}", style="dim"), first=rest, rest=f"{rest}  ")
 
 
-def show_refusals(screen: Screen, verdict: Verdict) -> None:
-    """Print the decisive refusal, and the first of the others."""
-    first, others = _findings(verdict)
+def show_refusals(screen: Screen, verdict: Verdict, case: Case | None = None) -> None:
+    """Print the decisive refusal, and the first of the others; those that follow from it only with their number."""
+    first, others, following = _findings(verdict, case)
     if first is not None:
         show_decisive(screen, first, "")
     for refusal in others[:MOST_FINDINGS]:
         _show_finding(screen, refusal, "")
-    _show_rest(screen, others)
+    _show_rest(screen, others, following)
 
 
-def _show_rest(screen: Screen, others: Sequence[Refusal]) -> None:
+def _show_rest(screen: Screen, others: Sequence[Refusal], following: int) -> None:
+    if following:
+        more = f"… {count(following, 'more finding')} that {'follows' if following == 1 else 'follow'} from it; --json lists them"
+        screen.put(Text(more, style="dim"))
     if len(others) > MOST_FINDINGS:
         more = f"… {count(len(others) - MOST_FINDINGS, 'more finding')}; --json lists them"
         screen.put(Text(more, style="dim"))
@@ -381,6 +419,7 @@ _PHRASES = {
     "grants": "approves {}",
     "later": "decided when {} runs",
     "applies": "checked for {}",
+    "undecided": "not decided for {}",
 }
 
 
@@ -424,6 +463,8 @@ def show_warnings(screen: Screen, report: RuleReport) -> None:
 def _rule_mark(use: RuleUse) -> tuple[str, str]:
     if any(each.outcome == "refuses" for each in use.applied):
         return "✗ ", "bold red"
+    if any(each.outcome == "undecided" for each in use.applied):
+        return "? ", "yellow"
     return ("✓ ", "green") if use.applied else ("· ", "dim")
 
 

@@ -295,7 +295,7 @@ def show_proposal(screen: Screen, proposal: Proposal) -> None:
         if text:
             screen.put(text, first=f"{label:<10}")
     screen.say()
-    show_refusals(screen, proposal.case.verdict)
+    show_refusals(screen, proposal.case.verdict, proposal.case)
     show_verdict(screen, proposal.case)
 
 

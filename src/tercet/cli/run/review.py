@@ -173,7 +173,7 @@ def _remedy_for(reason: str, evidence: Iterable[str]) -> str | None:
         if (ref.classification, ref.snapshot) == (wanted.classification, wanted.snapshot)
     )
     if not same:
-        return f"there is no {wanted.classification} in this snapshot: add such evidence to the pack, or name a snapshot with --snapshot"
+        return f"there is no {wanted.classification} in the snapshot: add such evidence to the pack, or name a snapshot with --snapshot"
     return (
-        f"there is no {wanted.classification} {wanted.key}: ask with --input for {listed(same, _MOST_NAMED)}"
+        f"there is no {wanted.classification} for {wanted.key}; the snapshot has: {listed(same, _MOST_NAMED)}"
     )
