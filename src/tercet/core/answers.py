@@ -48,7 +48,7 @@ class Planned(Answer, frozen=True, kw_only=True):
 
     at: int
     plan: JsonObject
-    """The plan as it is recorded, without defaults."""
+    """The plan in its recorded form, without defaults."""
     origin: str
     planner: str = ""
     """The planner that made it; empty for a caller's plan."""

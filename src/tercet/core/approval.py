@@ -90,8 +90,8 @@ def sources_of(state: State, config: RunConfig, call: EffectiveStep) -> tuple[st
 
 
 def dated_sources(state: State, config: RunConfig, call: EffectiveStep) -> tuple[str, ...]:
-    """Return the evidence that must be valid when a call is made. That of a compensation was valid when its step was
-    dispatched, and its values are bound since."""
+    """Return the evidence that must be valid when a call is made. A compensation needs none: its evidence was valid
+    when its step was dispatched, and its values have been bound since."""
     return () if isinstance(call.step, CompensatingStep) else sources_of(state, config, call)
 
 
@@ -395,7 +395,7 @@ def find_expired_evidence(state: State, config: RunConfig, call: EffectiveStep, 
 
 
 def find_lost_approval(state: State, config: RunConfig, name: str, objection: Objection) -> str:
-    """Return why the approvals of a call no longer count, by what is known of people now; empty if they do."""
+    """Return why the approvals of a call no longer count, according to the current list of people; empty if they do."""
     for gate in state.approved.values():
         if name in gate.calls and (lost := _find_lost(gate, objection)):
             return lost

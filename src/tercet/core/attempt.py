@@ -25,7 +25,7 @@ class NotHappened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     code: str = "not_done"
     is_retriable: bool = True
     retry_after_ms: int = 0
-    """How long a retry would fail again, as far as the tool knows."""
+    """The time in ms before a retry could succeed, as far as the tool knows."""
     is_attempt_only: bool = False
     """Whether earlier attempts may still have happened."""
     latency_ms: int = 0

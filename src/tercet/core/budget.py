@@ -44,33 +44,33 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True):
     label: str = ""
     """The label in reports."""
     used: str
-    """The field of `Used` with what is used up."""
+    """The field of `Used` with the used amount."""
     reserved: str = ""
-    """The field of `Used` with what is reserved for calls in flight."""
+    """The field of `Used` with the amount that is reserved for calls in flight."""
     held: str = ""
-    """The field of `Used` with what is held back for compensations."""
+    """The field of `Used` with the amount that is held back for compensations."""
     less: str = ""
-    """The field of `Used` with what does not count against the limit."""
+    """The field of `Used` with the amount that does not count against the limit."""
     amount: str = ""
-    """The field of an INTENT, a COMPLETE and a step with what its call takes."""
+    """The field of an INTENT, a COMPLETE and a step with the amount of its call."""
     hold: str = ""
-    """The field of an INTENT and a step with what is held back for compensating it."""
+    """The field of an INTENT and a step with the amount that is held back for its compensation."""
     lane: str = ""
-    """The field of an INTENT, a COMPLETE and a step with what a lane takes, where `amount` does not hold it."""
+    """The field of an INTENT, a COMPLETE and a step with the amount of a lane, where `amount` does not hold it."""
     of_call: Callable[[EffectiveStep], int] | None = None
-    """Returns what a call needs; None if calls are not checked against this dimension."""
+    """Returns the amount that a call needs; None if calls are not checked against this dimension."""
     of_tool: Callable[[ToolSpec | None], int] | None = None
-    """Returns what a call outside of the plan needs; the tool of a compensation may be unknown."""
+    """Returns the amount that a call outside of the plan needs; the tool of a compensation may be unknown."""
 
     def spent(self, used: Used) -> int:
-        """Return what counts against the limit: what is used up, reserved and held back."""
+        """Return the amount that counts against the limit: used, reserved and held back."""
         spent = getattr(used, self.used)
         spent += getattr(used, self.reserved) if self.reserved else 0
         spent += getattr(used, self.held) if self.held else 0
         return spent - (getattr(used, self.less) if self.less else 0)
 
     def own(self, step: StepState) -> int:
-        """Return what is reserved and held back for one step."""
+        """Return the amount that is reserved and held back for one step."""
         reserved = getattr(step, self.amount) if self.amount and step.is_reserving else 0
         if self.lane and step.is_reserving:
             reserved += getattr(step, self.lane)
@@ -176,7 +176,7 @@ _HELD = tuple((each.held, each.hold) for each in DIMENSIONS if each.held)
 
 
 def limits_of(budget: RunBudget, shares: Mapping[RoleName, int | None] | None = None) -> dict[str, int]:
-    """Return how much of each dimension may be used where that is limited; `shares` are the tokens of roles."""
+    """Return the limit of each dimension that has one; `shares` are the tokens of roles."""
     limits = {name: getattr(budget, name) for name in EXTENSIBLE} | dict(shares or {})
     return {each.name: limit for each in DIMENSIONS if (limit := limits.get(each.name)) is not None}
 
@@ -187,18 +187,20 @@ def budget_of(state: State) -> RunBudget:
 
 
 def extend(budget: RunBudget, more: Amounts) -> RunBudget:
-    """Return a budget with more to use up; what has no limit needs none."""
+    """Return a budget with raised limits; a dimension without a limit stays unlimited."""
     limits = {name: getattr(budget, name) for name in more}
     added = {name: limit + more[name] for name, limit in limits.items() if limit is not None}
     return budget.model_copy(update=added)
 
 
 _MOST_MORE = 2**50
-"""The most that one extension adds: sums stay numbers that every JSON reader knows, however often a budget is extended."""
+"""The maximum that one extension adds: sums stay within the numbers that every JSON reader supports, after any number
+of extensions."""
 
 
 def is_extension(amounts: Mapping[str, Any]) -> bool:
-    """Return whether this adds to a budget. It may be anything: an answer to a gate carries what a person entered."""
+    """Return whether amounts extend a budget. They may be any values: an answer to a gate carries the input of a
+    person."""
     is_more = all(
         name in EXTENSIBLE and type(n) is int and 0 < n <= _MOST_MORE for name, n in amounts.items()
     )
@@ -206,12 +208,12 @@ def is_extension(amounts: Mapping[str, Any]) -> bool:
 
 
 def remaining(used: Used, limits: Amounts) -> dict[str, int]:
-    """Return what is left of each of the budget's dimensions that has a limit."""
+    """Return the remaining amount of each dimension that has a limit."""
     return {name: max(0, limits[name] - BY_NAME[name].spent(used)) for name in EXTENSIBLE if name in limits}
 
 
 def budget_use(used: Used) -> BudgetUse:
-    """Return what is used up in its published shape."""
+    """Return the used amounts in their published shape."""
     return unchecked(BudgetUse, {name: getattr(used, field) for name, field in _USED})
 
 
@@ -252,7 +254,7 @@ _SINGULAR = {
 def find_shortage(
     used: Used, limits: Amounts, needs: Amounts, *, own: StepState | None = None, also: Amounts = NOTHING
 ) -> Shortage | None:
-    """Return the first dimension of which too little is left for these needs; None if there is enough.
+    """Return the first dimension with too little left for these needs; None if there is enough.
 
     What is reserved and held back for the step itself (`own`) is free for it. What was spent and is not in `used` yet
     (`also`) counts.
@@ -273,17 +275,18 @@ def find_shortage(
 
 
 def needs_of_call(call: EffectiveStep, hold: Amounts) -> dict[str, int]:
-    """Return what a call needs, with what is to be held back for its compensation."""
+    """Return the amounts that a call needs, including those to hold back for its compensation."""
     return {name: amount(call) + hold.get(name, 0) for name, amount in _OF_CALLS}
 
 
 def needs_of_look_up(tool: ToolSpec) -> dict[str, int]:
-    """Return what a call needs that is not a step: one that looks up evidence, tests outputs or attacks them."""
+    """Return the amounts that a call outside of the plan needs: one that looks up evidence, tests outputs or attacks
+    them."""
     return {**needs_of_tools([tool]), "wall_clock_ms": 1}
 
 
 def needs_of_tools(tools: Iterable[ToolSpec | None]) -> dict[str, int]:
-    """Return what one call of each of these tools needs together; None stands for a tool that is not known."""
+    """Return the amounts that one call of each of these tools needs together; None stands for an unknown tool."""
     made = tuple(tools)
     return {name: sum(map(amount, made)) for name, amount in _OF_TOOLS}
 
@@ -309,19 +312,19 @@ def reservation_of(call: EffectiveStep, hold: Amounts) -> Fields:
 
 
 def reserved_for(step: StepState, event: e.Intent) -> Fields:
-    """Return the fields of a step that change with what its INTENT reserves and holds back; mostly none."""
+    """Return the fields of a step that its INTENT changes with reserved and held amounts; mostly none."""
     amounts = _reserved_in(event)
     return {} if amounts == _reserved_in(step) else dict(zip(_RESERVED, amounts, strict=True))
 
 
 def amounts_of(step: StepState) -> Fields:
-    """Return the fields of a COMPLETE with what the last call of a step took; mostly none."""
+    """Return the fields of a COMPLETE with the amounts of a step's last call; mostly none."""
     amounts = _taken_in(step)
     return dict(zip(_TAKEN_FIELDS, amounts, strict=True)) if any(amounts) else {}
 
 
 def amounts_of_lane(used: LaneUse) -> Fields:
-    """Return the fields of the COMPLETE of a lane with what its run used up."""
+    """Return the fields of a lane's COMPLETE with the amounts that its run used."""
     return {"tokens": used.tokens, "cost": used.cost_microcents, "lane_calls": used.tool_calls}
 
 
@@ -329,12 +332,12 @@ def amounts_of_lane(used: LaneUse) -> Fields:
 
 
 def add(used: Used, **amounts: int) -> Used:
-    """Return what is used up, with these amounts added to fields of `Used`."""
+    """Return the usage with these amounts added to fields of `Used`."""
     return msgspec.structs.replace(used, **{name: getattr(used, name) + n for name, n in amounts.items()})
 
 
 def reserve(used: Used, step: StepState, event: e.Intent) -> Used:
-    """Return what is used up when a call begins: its amounts are reserved, and what its compensation needs is held back.
+    """Return the usage when a call begins: its amounts are reserved, and those of its compensation are held back.
 
     Where an attempt before this one may have happened, the same reservation is kept for both.
     """
@@ -357,7 +360,8 @@ def reserve(used: Used, step: StepState, event: e.Intent) -> Used:
 
 
 def settle(used: Used, step: StepState, taken: e.Complete | None) -> Used:
-    """Return what is used up when the outcome of a call is known: its reservation is released, and what it took is booked.
+    """Return the usage when the outcome of a call is known: its reservation is released, and the actual amounts are
+    booked.
 
     Without `taken` it did not happen, and nothing is held back for it. A call whose outcome was unknown until now was
     counted when it became unknown; its amounts were kept.
@@ -387,12 +391,12 @@ def settle(used: Used, step: StepState, taken: e.Complete | None) -> Used:
 
 
 def count_call(used: Used, step: StepState) -> Used:
-    """Return what is used up when a call may have happened: it counts as made, and its amounts stay reserved."""
+    """Return the usage when a call may have happened: it counts as made, and its amounts stay reserved."""
     return add(used, tool_calls=step.calls, reserved_calls=-step.calls)
 
 
 def count_interrupted(used: Used, of_lanes: int = 0) -> Used:
-    """Return what is used up when a process has stopped: its calls count as made, and their amounts stay reserved.
+    """Return the usage when a process has stopped: its calls count as made, and their amounts stay reserved.
 
     So do the calls that are reserved for lanes: their runs go on, and say at their end how many they made.
     """
@@ -401,7 +405,7 @@ def count_interrupted(used: Used, of_lanes: int = 0) -> Used:
 
 
 def release_holds(used: Used) -> Used:
-    """Return what is used up when compensations begin: nothing is held back for them any more."""
+    """Return the usage when compensations begin: nothing is held back for them any more."""
     return msgspec.structs.replace(used, **{held: 0 for held, _ in _HELD})
 
 
@@ -410,13 +414,13 @@ NO_HOLD: Fields = {hold: 0 for _, hold in _HELD}
 
 
 def reserve_for_model(used: Used, event: e.ModelAsked) -> Used:
-    """Return what is used up when a model is asked; asking again is a retry."""
+    """Return the usage when a model is asked; asking again is a retry."""
     retries = int(event.attempt > 1)
     return add(used, reserved_tokens=event.tokens, reserved_cost=event.cost, retries=retries)
 
 
 def settle_model(used: Used, asked: Asked, tokens: int, cost: int, role: RoleName) -> Used:
-    """Return what is used up when a model has answered: its reservation is released, and what it took is booked."""
+    """Return the usage when a model has answered: its reservation is released, and the actual amounts are booked."""
     return add(
         used,
         tokens=tokens,

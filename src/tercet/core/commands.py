@@ -98,7 +98,7 @@ class ProposeStep(Command, frozen=True, kw_only=True):
 
 
 class ReviewProposals(Command, frozen=True, kw_only=True):
-    """Let the critic review what a lane proposes."""
+    """Let the critic review the proposals of a lane."""
 
     step: str
 
@@ -256,7 +256,7 @@ class Receive(Command, frozen=True, kw_only=True):
     data: bytes
     inbox: int
     outside: bool = False
-    """Whether it is read by a process that does not run the session."""
+    """Whether a process that does not run the session reads it."""
 
 
 class Expire(Command, frozen=True, kw_only=True):

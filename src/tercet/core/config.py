@@ -80,7 +80,7 @@ class RunConfig:
 
     @cached_property
     def is_lane(self) -> bool:
-        """Whether the run is a lane of another one."""
+        """Whether the run is a lane of another run."""
         return self.ctx.lane is not None
 
     @cached_property

@@ -78,8 +78,8 @@ class Basis(NamedTuple):
 
 
 def basis_of(state: State, config: RunConfig, step: Step, compensation: Compensation | None = None) -> Basis:
-    """Return what a step depends on: what it lists, and what its parameters, its condition and its compensation read,
-    also in expressions and through notes."""
+    """Return everything that a step depends on: its listed evidence, and the reads of its parameters, its condition
+    and its compensation, also in expressions and through notes."""
     if isinstance(step, CompensatingStep):  # its values were bound when its host was dispatched
         return Basis(evidence=step.evidence_refs)
     search = _Search(state)
@@ -97,7 +97,7 @@ def evidence_in(value: Any) -> tuple[str, ...]:
 
 
 class _Search:
-    """Collects what a step reads, directly and behind notes."""
+    """Collects the reads of a step, directly and behind notes."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -108,21 +108,22 @@ class _Search:
         self.results: dict[str, None] = {}
 
     def add_step(self, step: Step, tool: ToolSpec | None) -> None:
-        """Add what a step lists, what its condition and its parameters read, and the steps that it waits for."""
+        """Add the listed evidence of a step, the reads of its condition and its parameters, and the steps that it
+        waits for."""
         self.evidence.update(dict.fromkeys(step.evidence_refs))
         self._awaited.update(dict.fromkeys(step.depends_on))
         self._add_condition(step)
         self._own = self.add_params(step.params, tool)
 
     def add_params(self, params: dict[str, Any], tool: ToolSpec | None) -> Sequence[Found]:
-        """Add what the parameters of a call read, and return them scanned, by the tool's own names for them."""
+        """Add the reads of a call's parameters, and return the parameters scanned, by the tool's own names for them."""
         scanned = references.scan(params if tool is None else unaliased(params, tool.aliases)[0])
         for item in scanned:
             self._add(item)
         return scanned
 
     def follow_notes(self) -> None:
-        """Add what the read parts of notes refer to, and the conditions of these notes."""
+        """Add the references of the read parts of notes, and the conditions of these notes."""
         if not self._reads and not self._awaited:
             return
         plan = read_plan(self._state.plan)
@@ -145,8 +146,8 @@ class _Search:
                         self._add(item)
 
     def _add_outputs(self, plan: Plan, read: Read) -> None:
-        """Add the sources of an output, and the evidence that its repairs have fetched. An output that the plan does not
-        bind, such as a rendered document, may depend on all evidence that the plan pins."""
+        """Add the sources of an output, and the evidence that its repairs have fetched. An output that the plan does
+        not bind, such as a rendered document, may depend on all evidence that the plan pins."""
         self.evidence.update(dict.fromkeys(self._state.quality.fetched))
         if not read.place or read.place[0] not in plan.outputs:
             self.evidence.update(dict.fromkeys(ref for step in plan.steps for ref in pinned(step)))
@@ -155,7 +156,7 @@ class _Search:
                 self._add(item)
 
     def _add_reason(self, note: Step | None) -> None:
-        """Add what the condition of a note depends on."""
+        """Add the dependencies of a note's condition."""
         if note is not None:
             self.evidence.update(dict.fromkeys(note.evidence_refs))
             self._awaited.update(dict.fromkeys(note.depends_on))

@@ -131,7 +131,7 @@ def _bound_undo(
     config: RunConfig,
     tools: Mapping[str, ToolSpec],
 ) -> e.Undo:
-    """Return the compensation of an effect as it was bound when the effect was dispatched."""
+    """Return the compensation of an effect as bound when the effect was dispatched."""
     if bound.tool not in tools:
         return e.Undo(step=label, note=f"{bound.tool} is not there")
     try:

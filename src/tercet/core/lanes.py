@@ -154,7 +154,7 @@ def lane_results(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> Iterato
 
 
 def envelope_fields(value: Any) -> budget.Fields:
-    """Return the fields of a lane's COMPLETE that follow from its envelope: what it used up, and what it proposes."""
+    """Return the fields of a lane's COMPLETE that follow from its envelope: its usage and its proposals."""
     envelope = as_object(value) or {}
     fields = budget.amounts_of_lane(LaneUse.model_validate(envelope.get("used") or {}))
     fields["lane"] = str(envelope.get("session_id", ""))

@@ -42,8 +42,8 @@ def is_replaced(value: SetValue, places: Iterable[str]) -> bool:
 
 
 def settable(call_params: Mapping[str, Any], tool: ToolSpec, *, is_delivered: bool = False) -> dict[str, Any]:
-    """Return what a gate stores about its call so that values can be checked without the pack; `is_delivered` says that
-    the outputs are accepted."""
+    """Return the part of a call that its gate stores, so that values can be checked without the pack; `is_delivered`
+    means that the outputs are accepted."""
     found = [each for each in references.scan(dict(call_params)) if type(each) is Reference]
     computed = [pointer.join(each.place) for each in found if each.kind == "cel"]
     accepted = [pointer.join(each.place) for each in found if references.OUTPUTS in each.names]

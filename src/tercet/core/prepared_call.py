@@ -53,7 +53,7 @@ class PreparedCall:
         self._marks: e.CallMarks | None = None
 
     def keys(self, tenant: str, session: str, occurrence: int) -> tuple[str, ...]:
-        """Return the key of this action, and the one that it had under earlier rules: a session may have been migrated."""
+        """Return the key of this action, and its key under earlier rules: a session may have been migrated."""
         key = idempotency_key(tenant, session, self._tool, self._identity, occurrence)
         if not self._earlier_identity:
             return (key,)

@@ -152,7 +152,7 @@ _LONGEST = 400
 
 
 def missing_evidence(state: State, config: RunConfig) -> tuple[EvidenceQuery, ...]:
-    """Return the queries to make before outputs are repaired; empty if nothing is missing or there is no library.
+    """Return the queries to make before outputs are repaired; empty if no fact is missing or there is no library.
 
     Only classes that the plan or its decision asks for, and only of the snapshot that the run is pinned to.
     """

@@ -28,14 +28,14 @@ OF_EVERY_STEP = frozenset({e.Intent, e.Complete, e.StepJudged})
 
 
 class Scored(NamedTuple):
-    """A score with what it was made from; the record uses it again if nothing happened since."""
+    """A score with its inputs; the record uses it again if nothing has happened since."""
 
     position: int
     transcript: Transcript
     verdict: Verdict
     report: CriticReport
     recorded: JsonObject
-    """The recorded form of the report. If the state holds another one, the state counts."""
+    """The recorded form of the report; if the state holds a different one, the state counts."""
 
 
 class WaitingCalls:

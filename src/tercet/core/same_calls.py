@@ -81,7 +81,7 @@ def read_recent_key(key: str) -> RecentKey | None:
 
 
 def outcome_of(state: State, key: str) -> CallOutcome:
-    """Return what became of a call of a session, by its key."""
+    """Return the outcome of a session's call, by its key."""
     if key in state.keys:
         return "compensated" if _is_compensated(state, key) else "done"
     is_open = any(step.key == key and step.may_have_happened for step in state.steps.values())

@@ -1,4 +1,4 @@
-"""What runs have in common while their plan, their context and what they may do are the same."""
+"""Values that runs share while their plan, their context and their permissions are the same."""
 
 from __future__ import annotations
 

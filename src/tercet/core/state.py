@@ -55,7 +55,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     approved: str = ""
     """The digest that was approved."""
     asked: int = 0
-    """How often its unknown outcome was reconciled."""
+    """The number of times that its unknown outcome was reconciled."""
     look_up_error: str = ""
     """Why the last reconciliation failed."""
     value: Any = None
@@ -68,7 +68,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     retry_after: int = 0
     """How long its tool asks not to be called again."""
     call: str = ""
-    """The hash of a call in progress: what the loop guard compares."""
+    """The hash of a call in progress, which the loop guard compares."""
     repeated: int = 0
     """How many times this call has returned this result."""
     same: str = ""
@@ -82,7 +82,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     is_added: bool = False
     """Whether a re-plan brought it, or a planner that had read untrusted data: then no policy grants its approval."""
     hold_calls: int = 0
-    """What is kept back of the budget for compensating it."""
+    """The part of the budget that is held back for its compensation."""
     hold_cost: int = 0
     params: dict[str, Any] = {}
     """The parameters of its last attempt."""
@@ -110,18 +110,18 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
     @property
     def has_failed_call(self) -> bool:
-        """Whether it was called without a usable result; a refused call has not failed."""
+        """Whether it was called and has no usable result; a refused call has not failed."""
         has_ended = self.status in ("failed", "skipped") and not self.compensates
         return has_ended and self.calls > 0 and self.attempt > 0 and self.outcome != "refused"
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether it is unknown if its last attempt happened, also while it waits to be called again."""
+        """Whether the outcome of its last attempt is unknown, also while it waits to be called again."""
         return self.attempt > 0 and self.outcome == "unknown" and self.status in _OPEN
 
     @property
     def is_reserving(self) -> bool:
-        """Whether tokens and money are kept for it: while a call is in progress, and until it is known what became of it."""
+        """Whether tokens and money are reserved for it: while a call is in progress, and until its outcome is known."""
         return self.status == "in_flight" or self.is_unsettled
 
 
@@ -129,7 +129,7 @@ _OPEN = ("unknown", "pending", "gated")
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The used budget, and what is reserved for calls in progress."""
+    """The used and the reserved amounts of the budget."""
 
     steps: int = 0
     tool_calls: int = 0
@@ -140,14 +140,14 @@ class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     retries: int = 0
     repairs: int = 0
     model_tokens: int = 0
-    """Those of the tokens that language models took."""
+    """The tokens that language models used."""
     critic_tokens: int = 0
-    """Those of them used for judging and repairing."""
+    """The tokens that models used for judging and repairing."""
     reserved_calls: int = 0
     reserved_tokens: int = 0
     reserved_cost: int = 0
     held_calls: int = 0
-    """What is reserved for compensating completed steps."""
+    """The amounts that are reserved for compensating completed steps."""
     held_cost: int = 0
 
 
@@ -207,7 +207,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     defaults: tuple[str, ...] = ()
     """The JSON Pointers of those that are defaults."""
     plan: dict[str, Any] = {}
-    """The plan as it was before; empty until the changed one was proposed."""
+    """The previous plan; empty until the changed one was proposed."""
     changed: tuple[SetValue, ...] = ()
     """What `State.changed` was before."""
     refusal: str = ""
@@ -261,7 +261,7 @@ class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A language model that was asked and has not answered yet, with what is kept for it."""
+    """A language model that was asked and has not answered yet, with its reservation."""
 
     call: int
     prompt: str
@@ -270,7 +270,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 
 class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What a model answered on the way to the plan that is being made."""
+    """An answer of a model that was asked for the plan that is being made."""
 
     prompt: str
     model: str
@@ -284,7 +284,7 @@ class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     logprob: float | None = None
 
     def as_reply(self, text: str) -> Reply:
-        """The answer with its text, which may be kept with the events."""
+        """The answer with its text, which may be stored beside the events."""
         return Reply(
             text=text,
             model=self.model,
@@ -312,13 +312,13 @@ class EarlierStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     step: dict[str, Any]
     """The step as its plan had it."""
     params: dict[str, Any] = {}
-    """What the call was made with."""
+    """The arguments of the call."""
     place: int | None = None
     """Its place in `State.done`; None if it has not completed."""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Outputs, and what was said of them."""
+    """Outputs with their judgements."""
 
     number: int
     """How many repairs the run had made before."""
@@ -346,13 +346,13 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     read: tuple[dict[str, Any], ...] | None = None
     """The texts of the outputs as they were rendered and read; None before that."""
     rendered: dict[str, Any] = {}
-    """The outputs that templates of the pack were rendered into, as they came out."""
+    """The outputs that were rendered from templates of the pack, in their rendered form."""
     tests: tuple[dict[str, Any], ...] = ()
-    """What each test command said of the outputs as they are."""
+    """The result of each test command for the current outputs."""
     passed_tests: dict[str, tuple[str, ...]] = {}
     """The tests that have passed in any round, by the number of their command."""
     attacks: tuple[dict[str, Any], ...] = ()
-    """What each attack on them brought to light."""
+    """The findings of each attack on them."""
     verdict: dict[str, Any] = {}
     consistency: dict[str, Any] = {}
     diagnosis: dict[str, Any] = {}
@@ -365,29 +365,30 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     log: tuple[dict[str, Any], ...] = ()
     """Every attempt at a repair."""
     memory: dict[str, Any] = {}
-    """What is remembered to detect repairs that loop."""
+    """Kept to detect repairs that loop."""
     escalation: dict[str, Any] = {}
     """The defects that the last REPAIR phase left; empty if it repaired all."""
     drafts: dict[str, Any] = {}
     """The outputs as they were produced, once a repair has changed them."""
     feedback: str = ""
-    """What a person asked to be changed."""
+    """The changes that a person asked for."""
     has_fetched: bool = False
     """Whether more evidence was looked for in this REPAIR phase, and failed tools were called again."""
     fresh: tuple[str, ...] = ()
-    """The ids of what was found, and of what these tools brought."""
+    """The ids of the found facts, and of the results of these tools."""
     retried: tuple[ToolRetry, ...] = ()
     """What tools brought that failed in the plan of these outputs and were called again for their repairs."""
     called_again: tuple[str, ...] = ()
     """The steps whose failed calls were made again in vain."""
     fetched: tuple[str, ...] = ()
-    """The ids of all that was found for repairs of these outputs: they stand on it from then on."""
+    """The ids of all facts that were found for repairs of these outputs, which depend on them from then on."""
     best: Round | None = None
     """The best of the rounds before the last one."""
     before: Round | None = None
     """The round before the repairs that have just been made, until the repaired outputs are read."""
     logprob: float | None = None
-    """The mean log-probability of what a model wrote into the outputs; None if none did, or it does not say."""
+    """The mean log-probability of a model's text in the outputs; None if there is none, or the model does not report
+    it."""
     lapsed: str = ""
     """Why people who accepted the outputs are asked again."""
     restored: dict[str, Any] = {}
@@ -414,7 +415,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     escalation: str | None = None
     """Why the run was escalated; None if it was not, or has continued since."""
     start: SessionStarted = NOT_STARTED
-    """What the session was started with, and what it has been pinned to since."""
+    """The start of the session, with its current pins."""
     plan: dict[str, Any] = {}
     plan_hash: str = ""
     plan_origin: str = "planner"
@@ -426,7 +427,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     verdict: dict[str, Any] = {}
     feedback: tuple[str, ...] = ()
     setbacks: tuple[tuple[str, ...], ...] = ()
-    """For each plan that was abandoned, the steps that it was abandoned for; none if it was for the whole of it."""
+    """For each abandoned plan, the steps that it was abandoned for; none if it was the whole plan."""
     steps: dict[str, StepState] = {}
     after: dict[str, tuple[str, ...]] = {}
     """For each step, those that wait for it."""
@@ -437,7 +438,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     done: tuple[str, ...] = ()
     """Completed steps in the order of their completion."""
     needed: frozenset[str] = frozenset()
-    """Steps whose results something refers to: only their values are kept here, the others' stay in the journal."""
+    """Steps whose results are referred to: only their values are kept here, the others' stay in the journal."""
     named: dict[str, Any] = {}
     """Outputs that the plan declares by name only, with the last value that a result carried."""
     named_in: dict[str, str] = {}
@@ -453,16 +454,16 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """Gates with all their approvals, whose calls have not begun: an approval can still be withdrawn."""
     answers: tuple[Answer, ...] = ()
     inbox: int = 0
-    """How far the session's inbox has been read."""
+    """The position up to which the session's inbox has been read."""
     dropped: tuple[tuple[int, str, str], ...] = ()
     """The last messages that did not fit: position, code and reason."""
     used: Used = Used()
     extended: dict[str, int] = {}
     """What operators have added to the budget."""
     active_since: int = 0
-    """When the clock of the wall-clock budget was last started; 0 while it stands still."""
+    """When the clock of the wall-clock budget was last started; 0 while it is stopped."""
     repeats: dict[str, int] = {}
-    """How often the same call brought the same result."""
+    """The number of times that the same call returned the same result."""
     asking: Asked | None = None
     """The model that is being asked."""
     asked: int = 0
@@ -481,7 +482,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """Values that approvers have set in calls of the current plan."""
     learned: tuple[Learned, ...] = ()
     earlier: tuple[EarlierStep, ...] = ()
-    """Calls of earlier plans that are not steps of this one, in the order of completion; those of unknown outcome last."""
+    """Calls of earlier plans that are not steps of this one, in order of completion; those of unknown outcome last."""
     proposals: tuple[dict[str, Any], ...] = ()
     """In a lane: the steps that it proposes to its parent."""
     lane_proposals: dict[str, tuple[dict[str, Any], ...]] = {}
@@ -492,11 +493,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     outputs: dict[str, Any] = {}
     missing: dict[str, str] = {}
     accepted: Acceptance | None = None
-    """That the outputs are accepted for delivery: they are judged no more, and no other plan is made."""
+    """Whether the outputs are accepted for delivery: they are not judged any more, and no other plan is made."""
     paused_by: str = ""
     """The person who paused it; empty if the runtime did."""
     paused_for: str = ""
-    """What prevented it from continuing when it was paused, such as `model_unavailable`; empty if nothing did."""
+    """The code of the obstacle when it was paused, such as `model_unavailable`; empty if there was none."""
     memory: tuple[dict[str, Any], ...] = ()
     """Proposed memories of the run."""
     quality: Quality = Quality()
@@ -505,7 +506,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     record: str = ""
     """The hash of the decision record."""
     kept: str = ""
-    """The digest of what is kept of it with the events."""
+    """The digest of the part of the record that is stored with the events."""
     ending: Ending = ""
     """How the session will end, once its effects are settled and compensated."""
     partial: str = ""
@@ -532,7 +533,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
     @property
     def is_turn_open(self) -> bool:
-        """Whether a turn was decided on and what became of it has not been judged."""
+        """Whether the outcome of a turn has not been judged yet."""
         return self.is_stepwise and self.revision > self.turns
 
     @property

@@ -28,13 +28,13 @@ class Row(NamedTuple):
     fold: Callable[[State, Any], State | Changes]
     """How it changes the state."""
     outcome: Callable[[Any], str] = lambda _: ""
-    """What was decided, for an event that leads on from it."""
+    """The decision, for an event that has several successors."""
     moves: Mapping[str, tuple[Move, ...]] = {}
     """Where it leads, by its outcome; the empty outcome for an event that has none. `fold_event` refuses any other move."""
     fact: str = ""
     """Why only the outside world can make it; empty for an event that replay derives again."""
     is_verdict: bool = False
-    """Whether it says what was judged."""
+    """Whether it records a verdict."""
     blobs: tuple[str, ...] = ()
     """Its fields that name bytes stored with the events."""
     compensates: bool = False

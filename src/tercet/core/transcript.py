@@ -23,7 +23,7 @@ from tercet.core.config import ExecutionPlan, RunConfig
 from tercet.core.state import State
 
 _LAST_MS = 253_402_300_799_000
-"""The last second of the year 9999: what lies behind it, no datetime can say."""
+"""The last second of the year 9999, the largest value of a datetime."""
 
 
 @lru_cache(maxsize=64)  # many steps begin in the same millisecond
@@ -39,7 +39,7 @@ def timestamp(ms: int) -> str:
 
 _DONE = Outcome.DONE
 _OTHERS_OF_CALLS = frozenset({e.Abort, e.GateOpened, e.GateAnswered})
-"""The other events that a transcript is made of; most need not be looked at."""
+"""The other events that a transcript is made of; most events are skipped."""
 
 
 def transcript(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> tuple[TranscriptEntry, ...]:
@@ -94,7 +94,8 @@ def _entries(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> Iterator[Tr
 
 
 def _of_this_plan(state: State, events: Sequence[e.Event]) -> list[e.Event]:
-    """Return the events that belong to the plan being carried out: those behind it, and those of steps kept from before.
+    """Return the events of the current plan: those after it, and those of steps kept from before. Earlier plans were
+    judged on their own. The record keeps all events.
 
     What an earlier plan did was judged with that plan. The record keeps all of it.
     """
@@ -123,7 +124,7 @@ def _entry(
     tokens: int = 0,
     cost_microcents: int = 0,
 ) -> TranscriptEntry:
-    """Return a call and its result; its fields are those of events, which were checked."""
+    """Return a call and its result; its fields are those of events, which were validated."""
     call = {
         "step_id": intent.step,
         "tool": intent.tool,
@@ -156,7 +157,7 @@ def run_of(
     *,
     is_whole: bool = False,
 ) -> Run:
-    """Return what `score` reads; `is_whole` adds what was done under plans that were abandoned."""
+    """Return the input of `score`; `is_whole` includes abandoned plans."""
     # Its parts are contracts that were checked when they were made: checking a plan again costs as much as scoring it.
     skipped = tuple(
         SkippedStep.model_validate({"step_id": name, "reason": step.error})
@@ -180,8 +181,8 @@ def run_of(
 
 
 def undelivered(plan: Plan, state: State) -> tuple[SkippedStep, ...]:
-    """The steps that have not run because they take outputs, or wait for a step that does, and the outputs are not
-    accepted."""
+    """Return the steps that have not run because they deliver outputs, or wait for a step that does, and the outputs
+    are not accepted."""
     if state.accepted is not None:
         return ()
     names = (plan.steps[index].id for index in sorted(plan.graph.delivery))
@@ -189,7 +190,7 @@ def undelivered(plan: Plan, state: State) -> tuple[SkippedStep, ...]:
 
 
 def delivery_of(plan: Plan, state: State) -> Delivery | None:
-    """Return what a run has delivered of its outputs; None if they were not accepted for delivery."""
+    """Return the delivered outputs of a run; None if they were not accepted for delivery."""
     if state.accepted is None:
         return None
     names = [plan.steps[index].id for index in sorted(plan.graph.delivery)]
@@ -283,14 +284,14 @@ def split_record(fields: Mapping[str, Any]) -> tuple[bytes, bytes]:
 
 
 def _dump(value: Any) -> Any:
-    """Return a field of a record as JSON; what is not a contract is JSON already."""
+    """Return a field of a record as JSON; a value that is not a contract is JSON already."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=True)
     return [_dump(each) for each in cast("tuple[Any, ...]", value)] if type(value) is tuple else value
 
 
 def join_record(kept: JsonObject, entries: Iterable[TranscriptEntry], state: State) -> JsonObject:
-    """Return a whole record: what is stored of it, and what the events hold."""
+    """Return a whole record: its stored part together with the events."""
     printed = [entry.model_dump(mode="json", exclude_none=True) for entry in entries]
     scored = {RUN_VERDICT: state.envelope} if holds_run_verdict(state) else {}
     return {**kept, TRANSCRIPT: printed, **scored}

@@ -49,7 +49,7 @@ class Sofar:
 
 @dataclass(frozen=True, kw_only=True)
 class Reflection:
-    """What an agent and its critics made of a turn: the fields of the event that says so."""
+    """The judgement of a turn by an agent and its critics: the fields of its event."""
 
     action: TurnAction
     reason: str = ""
@@ -69,19 +69,19 @@ def is_recorded_whole(decision: JsonObject) -> bool:
 
 
 def turns_of(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> list[Turn]:
-    """The turns of a run, the last of which may not be judged yet."""
+    """Return the turns of a run, the last of which may not be judged yet."""
     told = enumerate(_told(events), 1)
     return [_turn(number, own, blobs, is_strict=is_strict) for number, (own, is_strict) in told]
 
 
 def last_turn(events: Sequence[e.Event], blobs: Mapping[str, Any], number: int, *, is_strict: bool) -> Turn:
-    """The turn that was decided on last; those before it are not read again. `is_strict`: rule 5 applies."""
+    """Return the turn that was decided last, without reading those before it. `is_strict`: rule 5 applies."""
     began = next(index for index in reversed(range(len(events))) if isinstance(events[index], e.PlanProposed))
     return _turn(number, list(events[began:]), blobs, is_strict=is_strict)
 
 
 def _told(events: Iterable[e.Event]) -> Iterator[tuple[list[e.Event], bool]]:
-    """The events of each turn, from the decision on, and whether rule 5 applied when the turn was judged."""
+    """Return the events of each turn, from its decision on, and whether rule 5 applied when the turn was judged."""
     told: list[e.Event] = []
     is_strict = is_judged = was_strict = False
     for event in events:

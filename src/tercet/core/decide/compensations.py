@@ -105,8 +105,8 @@ class Compensations(CallOutcomes):
         return None
 
     def _plan_with_compensations(self) -> Plan:
-        """Return the plan with one more step at its end for each proposed compensation. Steps whose values are not known
-        are left out, and so are optional and conditional ones that did not run."""
+        """Return the plan with one more step at its end for each proposed compensation. Steps with unknown values are
+        left out, and so are optional and conditional ones that did not run."""
         missing = self.progress.left_out | self.progress.uncertain
         steps = (
             self._as_called(step)
@@ -151,7 +151,8 @@ class Compensations(CallOutcomes):
         return PreparedCall(call, undo.params, is_strict=self._is_strict).keys(start.tenant, start.session, 0)
 
     def _compensation_shortage(self, name: str, step: StepState) -> budget.Shortage | None:
-        """Return what the budget has too little of for this compensation and those that are still to be made."""
+        """Return the first shortage for this compensation and those that are still to be made; None if the budget
+        suffices."""
         later = [undo.name for undo in self.state.undo if undo.tool and undo.name != name]
         due = [other for other in later if not self.state.steps[other].attempt]
         needs = budget.needs_of_tools(self.plan.calls[other].tool for other in (name, *due))

@@ -107,7 +107,7 @@ class Acting(Compensations):
                 yield command
 
     def _waiting_calls(self) -> WaitingCalls | None:
-        """Return the calls that are known to wait for a slot alone; None if calls depend on what other steps bring."""
+        """Return the calls that only wait for a free slot; None if calls depend on the outcome of other steps."""
         waiting = self.run.waiting
         if waiting is None or self.state.entered or self.config.judges_other_steps:
             return None
@@ -115,7 +115,7 @@ class Acting(Compensations):
         return waiting
 
     def _finish_plan(self) -> c.Command:
-        """Return what is due when every step has ended."""
+        """Return the next command when every step has ended."""
         if self.state.phase is not Phase.ACT:
             return c.End(status=self.state.ending or "failed")
         if self.state.accepted is not None:
@@ -282,7 +282,7 @@ class Acting(Compensations):
         return occurrence, keys[0]
 
     def _shortage(self, step: StepState, call: EffectiveStep) -> budget.Shortage | None:
-        """Return what the budget has too little of for this call and its compensation."""
+        """Return the first shortage for this call and its compensation; None if the budget suffices."""
         limits = self.config.limits
         if not limits:
             return None
@@ -293,8 +293,8 @@ class Acting(Compensations):
     # --- approvals ---
 
     def _unapproved(self, step: StepState, asked: Resolved, gates: tuple[str, ...]) -> c.Ask | c.Grant | None:
-        """The question whether a call may be made that needs an approval, or the policy that answers it; None if it has been
-        answered."""
+        """Return the request for an approval that a call needs, or the grant of a policy; None if the call is
+        approved."""
         name, params = asked.name, asked.params
         bound = call_digest(self.state, self.config, asked, gates)
         if step.approved == bound:
@@ -307,7 +307,8 @@ class Acting(Compensations):
         return ask_for(self.state, config, asked, gates, tuple(self._sequence(asked, gates)))
 
     def _sequence(self, asked: Resolved, gates: tuple[str, ...]) -> Iterator[Resolved]:
-        """Yield the other calls that the same people would be asked about, where a gate covers a sequence of them.
+        """Yield the other calls that the same gate covers, where it covers a sequence. Only calls with known
+        parameters: approvers can only approve what they see.
 
         Only calls whose parameters are known by now: what an approver cannot see, they cannot approve.
         """
@@ -335,7 +336,7 @@ class Acting(Compensations):
 
 
 def _fail_step(step: Step, code: str, reason: str) -> c.Skip | c.Fault:
-    """Return what becomes of a step that cannot be called."""
+    """Return the command for a step that cannot be called."""
     if step.optional:
         return c.Skip(step=step.id, reason="optional_failed")
     return c.Fault(step=step.id, code=code, reason=reason)

@@ -19,7 +19,7 @@ from tercet.core.same_calls import shown_marks
 from tercet.core.state import State, StepState
 
 MAX_ASKED = 3
-"""How often an unknown outcome is reconciled before a person is asked."""
+"""The number of times that an unknown outcome is reconciled before a person is asked."""
 LOOP_LIMIT = 3
 """The same call with the same result this many times trips the loop guard."""
 
@@ -52,7 +52,7 @@ class CallOutcomes(StepProgress):
         return self._ask_or_stop(name, step)
 
     def _ask_or_stop(self, name: str, step: StepState) -> c.Command:
-        """Ask a person what became of a call; one in a lane left nothing behind, so the lane ends."""
+        """Ask a person for the outcome of a call; a lane's call has no effect, so the lane ends instead."""
         is_lane = self.config.ctx.lane is not None
         return c.StopExhausted(reason=lanes.NEEDS_PERSON) if is_lane else self.ask_whether(name, step)
 
@@ -82,8 +82,7 @@ class CallOutcomes(StepProgress):
         )
 
     def _trusted_roles(self, needs: Mapping[str, Need]) -> list[str]:
-        """Return the roles whose holders' word counts as a trusted result: those of the call's gates, or else of the
-        pack's."""
+        """Return the roles whose holders enter trusted results: those of the call's gates, or else of the pack's."""
         own = {role for need in needs.values() for role in need.roles}
         return sorted(own or {role for gate in self.config.compiled.gates for role in gate.roles})
 

@@ -64,7 +64,7 @@ def _acting(run: Run) -> Iterator[c.Command]:
 
 
 def _verifying(run: Run) -> Iterator[c.Command]:
-    """Outputs that a rubric judges are rendered, tested and verified, and scored when nothing is left to repair."""
+    """Render, test and verify outputs that a rubric judges, and score them when no repair is left."""
     state, config = run.state, run.config
     rules, quality = config.spec.quality, state.quality
     if state.gates:
@@ -86,7 +86,8 @@ def _verifying(run: Run) -> Iterator[c.Command]:
 
 
 def due_tests(rules: QualityRules, quality: Quality) -> tuple[TestCommand, ...]:
-    """The test commands that outputs are held to now: those that run before a commit only if all before them passed."""
+    """Return the test commands that the outputs must pass now: those that run before a commit only if all others
+    passed."""
     early = [each for each in rules.tests if each.level not in BEFORE_COMMIT]
     if any(said["error"] or said["result"]["failed"] for said in quality.tests[: len(early)]):
         return tuple(early)
@@ -111,7 +112,8 @@ def _repairing(run: Run) -> Iterator[c.Command]:
 
 
 def _ending(run: Run) -> Iterator[c.Command]:
-    """A run ends when it is known of every call whether it happened, and its effects have been compensated or kept.
+    """End a run once the outcome of every call is known and its effects have been compensated or kept. No tool is
+    called to find out.
 
     Nothing of its plan is called any more to find out.
     """
@@ -161,4 +163,4 @@ _DUE_IN: dict[Phase, Callable[[Run], Iterator[c.Command]]] = {
     Phase.FAIL: _ending,
     Phase.HALT: _escalating,
 }
-"""What is due in each phase."""
+"""The function that yields the due commands of each phase."""

@@ -48,7 +48,8 @@ class StepProgress:
             return {}
 
     def _resolve_params(self, call: EffectiveStep) -> dict[str, Any]:
-        """Return the parameters of a call with their references resolved: those of the plan where it has written them out.
+        """Return the parameters of a call with their references resolved: those of the plan where it has written them
+        out.
 
         Raises `ResolutionError`.
         """
@@ -60,7 +61,7 @@ class StepProgress:
 
     @property
     def progress(self) -> Progress:
-        """What is known by now of the plan's steps; nothing if no policy looks at more than one step."""
+        """The current progress of the plan's steps; nothing if no policy reads more than one step."""
         if not self.config.judges_other_steps:
             return NO_PROGRESS
         if self._progress is None:
@@ -112,7 +113,7 @@ class StepProgress:
             return None
 
     def _is_rechecked(self, step: StepState, call: EffectiveStep, params: dict[str, Any]) -> bool:
-        """Return whether there is something about a call that its review could not decide, or decided on other steps."""
+        """Return whether the review of a call left something undecided, or decided it over other steps."""
         if not self._is_strict:
             return step.attempt == 0 and params != call.params
         if step.is_unsettled:  # it may have happened already, as it was decided then
@@ -124,8 +125,8 @@ class StepProgress:
         return bool(progress.left_out or progress.uncertain)
 
     def _is_learning(self, name: str) -> bool:
-        """Return whether another step that is in progress, or that may begin at once, can bring what is not known yet: values, or
-        whether it runs."""
+        """Return whether another step that is in progress, or may begin now, can still bring values, or decide whether
+        it runs."""
         others = [(other, self.state.steps[other]) for other in self.state.frontier if other != name]
         open_ones = [(other, step) for other, step in others if not step.gate]
         return any(

@@ -16,7 +16,8 @@ class StepProposed(Fact, frozen=True, kw_only=True, tag="step_proposed"):
 
 
 class ProposalsReviewed(Fact, frozen=True, kw_only=True, tag="proposals_reviewed"):
-    """In the parent: its critic reviewed the plan with the steps that a lane proposes; accepted, they are part of it."""
+    """In the parent: its critic reviewed the plan together with the steps that a lane proposes; accepted steps become
+    part of it."""
 
     step: str
     """The step that started the lane."""

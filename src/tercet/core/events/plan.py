@@ -21,7 +21,8 @@ class PlanProposed(Fact, frozen=True, kw_only=True, tag="plan_proposed"):
     by_pack: bool = False
     """Whether the pack's templates or methods made it, so that a replay can derive it."""
     exposure: str = ""
-    """The first untrusted data that the planner had read; then no policy grants what the plan adds."""
+    """The first untrusted data that the planner had read; if there is any, no policy grants the steps that the plan
+    adds."""
 
 
 class PlanningFailed(Fact, frozen=True, kw_only=True, tag="planning_failed"):
@@ -58,7 +59,7 @@ class EvidenceRetrieved(Fact, frozen=True, kw_only=True, tag="evidence_retrieved
 
     evidence: dict[str, str] = {}
     plan: dict[str, Any] = {}
-    """The plan with what was found pinned to its steps; empty if it asked nothing."""
+    """The plan with the found evidence pinned to its steps; empty if it had no queries."""
     hash: str = ""
     facts: str = ""
     """The digest of the facts that were found, whole."""
@@ -99,9 +100,9 @@ class TurnJudged(Fact, frozen=True, kw_only=True, tag="turn_judged"):
     prompt: str | None = None
     """The system prompt of the next turn where it is not the agent's own."""
     patch: dict[str, Any] = {}
-    """What is set on the state of the agent before the next turn."""
+    """The values to set on the state of the agent before the next turn."""
     metadata: dict[str, Any] = {}
-    """What the state's metadata hold after the critics."""
+    """The metadata of the state after the critics."""
     left_out: tuple[str, ...] = ()
     """Parts of the patch and metadata that are not JSON and were not recorded; such a run cannot be resumed elsewhere."""
     trusted: tuple[str, ...] = ()
@@ -126,12 +127,12 @@ class ModelAsked(Fact, frozen=True, kw_only=True, tag="model_asked"):
 
 
 class ModelAnswered(Fact, frozen=True, kw_only=True, tag="model_answered"):
-    """A model answered, or did not: then `code` and `error` say why. What it used up is booked in any case."""
+    """A model answered, or failed: then `code` and `error` say why. Its cost is booked in any case."""
 
     call: int
     answer: str = ""
     blob: str = ""
-    """The digest of the answer where it is too long to stand here."""
+    """The digest of an answer that is too long for the event."""
     model: str = ""
     """The model that answered, by its full name."""
     tokens_in: int = 0
@@ -140,7 +141,7 @@ class ModelAnswered(Fact, frozen=True, kw_only=True, tag="model_answered"):
     cut: bool = False
     """Whether the answer ended because it became too long."""
     logprob: float | None = None
-    """The mean log-probability of its tokens; None if the model does not say."""
+    """The mean log-probability of its tokens; None if the model does not report it."""
     error: str = ""
     code: str = ""
     latency: int = 0

@@ -23,15 +23,15 @@ class ExperienceDrawn(Fact, frozen=True, kw_only=True, tag="experience_drawn"):
 
     task_class: str
     rates: dict[str, Any] = {}
-    """How often each repair strategy helped."""
+    """The success rate of each repair strategy."""
     gain: dict[str, Any] = {}
     """The estimated gain and noise of a repair; empty if the pack's own numbers hold."""
     weights: dict[str, Any] = {}
     """The weights of confidence; empty if the usual ones hold."""
     novelty: dict[str, Any] = {}
-    """How far this run is from those before it; empty if no one asks."""
+    """The novelty of this run compared with earlier ones; empty if no feature asks for it."""
     judges: dict[str, Any] = {}
-    """How often people refused outputs that each model had judged correct."""
+    """For each model, how often people refused outputs that it had judged correct."""
     tests: dict[str, tuple[str, ...]] = {}
     """The tests that passed in the last run that was committed, by their tool."""
 
@@ -46,7 +46,7 @@ class SamplesDrawn(Fact, frozen=True, kw_only=True, tag="samples_drawn"):
     error: str = ""
     """Why there are not enough of them."""
     consistency: dict[str, Any] = {}
-    """What they agreed on."""
+    """The result that the samples agree on."""
     chosen: dict[str, Any] = {}
     """The outputs that became of that."""
     calls: int = 0
@@ -78,7 +78,7 @@ class OutputsRead(Fact, frozen=True, kw_only=True, tag="outputs_read"):
     outputs: dict[str, Any] = {}
     """The outputs that were rendered, chosen among samples, or restored."""
     undone: str = ""
-    """The right value that a repair has lost, so that what it changed was undone."""
+    """The right value that a repair has lost, so that the repair was undone."""
 
 
 class OutputsVerified(Fact, frozen=True, kw_only=True, tag="outputs_verified"):
@@ -93,7 +93,7 @@ class OutputsVerified(Fact, frozen=True, kw_only=True, tag="outputs_verified"):
     repairers: int = 0
     """How many models could be asked to repair."""
     faults: dict[str, str] = {}
-    """Why no one answered a question, by its number; what was answered stands in events of its own."""
+    """The errors of unanswered questions, by number; answers have their own events."""
 
 
 class OutputsAttacked(Fact, frozen=True, kw_only=True, tag="outputs_attacked"):
@@ -103,7 +103,7 @@ class OutputsAttacked(Fact, frozen=True, kw_only=True, tag="outputs_attacked"):
     """Which of the decision's attacks it is."""
     tool: str
     tried: tuple[dict[str, Any], ...] = ()
-    """Each case, and what came of it."""
+    """Each case with its outcome."""
     error: str = ""
     """Why not all cases were tried."""
     calls: int = 0
@@ -122,11 +122,11 @@ class OutputsCritiqued(Fact, frozen=True, kw_only=True, tag="outputs_critiqued")
     exit: dict[str, Any]
     next: Literal["repair", "exit"]
     control: dict[str, Any] = {}
-    """What the controller remembers, says and foresees; empty if the pack has none."""
+    """The memory, the command and the forecast of the controller; empty if the pack has none."""
     repairers: int = 0
     """How many models could be asked to repair."""
     faults: dict[str, str] = {}
-    """Why no one answered a question, by its number; what was answered stands in events of its own."""
+    """The errors of unanswered questions, by number; answers have their own events."""
 
 
 class ToolRetry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -145,17 +145,17 @@ class EvidenceFetched(Fact, frozen=True, kw_only=True, tag="evidence_fetched"):
 
     queries: tuple[dict[str, Any], ...] = ()
     refs: tuple[str, ...] = ()
-    """The ids of what was found and was not known before."""
+    """The ids of the newly found facts."""
     facts: str = ""
-    """The digest of it, whole; empty if there is nothing new."""
+    """The digest of their full content; empty if there are none."""
     results: tuple[ToolRetry, ...] = ()
-    """What became of the calls that were made again."""
+    """The outcomes of the repeated calls."""
     calls: int = 0
     cost: int = 0
 
 
 class OutputsRepaired(Fact, frozen=True, kw_only=True, tag="outputs_repaired"):
-    """A REPAIR phase ended: what became of the outputs, every attempt, and what is left."""
+    """A REPAIR phase ended: the resulting outputs, every attempt, and the remaining defects."""
 
     outputs: dict[str, Any]
     log: tuple[dict[str, Any], ...] = ()
@@ -172,4 +172,4 @@ class OutputsRepaired(Fact, frozen=True, kw_only=True, tag="outputs_repaired"):
     repairers: int = 0
     """How many models could be asked to repair."""
     faults: dict[str, str] = {}
-    """Why no one answered a question, by its number; what was answered stands in events of its own."""
+    """The errors of unanswered questions, by number; answers have their own events."""

@@ -55,9 +55,9 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     parent_owners: tuple[dict[str, Any], ...] = ()
     """The owners of the runs that it is nested in, from the inside out: none of them approves its gates."""
     body: str = ""
-    """The hash of what was asked, where the request has a key."""
+    """The hash of the request, if it has a key."""
     risk_tier: str = ""
-    """How much is at stake, as the decision says."""
+    """The risk tier of the decision."""
     traceparent: str = ""
     """The caller's W3C traceparent; empty if there is none."""
     people: dict[str, Any] = {}
@@ -71,11 +71,13 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     personal: str = ""
     """The id of the key of its subject, whose personal values it has as tokens; empty if it has none."""
     behaviour: tuple[int, ...] = ()
-    """The numbers of the changed rules that it goes by: it is replayed under them, whatever the rules are by then."""
+    """The numbers of the rule changes that the session follows: a replay uses the same ones, whatever the current
+    rules are."""
 
 
 class SessionResumed(Fact, frozen=True, kw_only=True, tag="session_resumed"):
-    """A process took the session over; what was in flight when the one before stopped is settled from here."""
+    """A process took the session over; calls that were in flight when the previous one stopped are settled from
+    here."""
 
     owner: str
     epoch: int
@@ -89,7 +91,7 @@ class SessionPaused(Fact, frozen=True, kw_only=True, tag="session_paused"):
 
     reason: str
     code: str = ""
-    """What prevents it from continuing, such as `model_unavailable`; empty if nothing does."""
+    """The code of the obstacle to continuing, such as `model_unavailable`; empty if there is none."""
     by: str = ""
     """Who asked for it; empty if the runtime did."""
     simulated_by: str = ""
@@ -136,7 +138,8 @@ class SessionMigrated(Fact, frozen=True, kw_only=True, tag="session_migrated"):
     evidence: str = ""
     """The digest of the snapshot, which the session keeps from now on."""
     behaviour: tuple[int, ...] = ()
-    """The rules that the session goes by from now on; empty in older journals, where a move left them as they were."""
+    """The rules that the session follows from now on; empty in older journals, where a migration did not change
+    them."""
 
 
 class BudgetExtended(Fact, frozen=True, kw_only=True, tag="budget_extended"):

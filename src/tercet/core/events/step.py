@@ -11,7 +11,7 @@ from tercet.core.events.fact import Fact
 
 
 class BoundCompensation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The call that compensates a step, as it was resolved when the step was dispatched."""
+    """The call that compensates a step, resolved when the step was dispatched."""
 
     tool: str
     params: dict[str, Any] = {}
@@ -21,7 +21,7 @@ class BoundCompensation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     proposed: bool = False
     """Whether the plan proposed it; otherwise the step's tool declares it."""
     evidence: tuple[str, ...] = ()
-    """What the step pinned."""
+    """The evidence that the step pinned."""
     gates: tuple[str, ...] = ()
     """The gates that it needs because one of its values has no trusted source."""
     sources: dict[str, str] = {}
@@ -52,7 +52,7 @@ class EarlierCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class RepeatsChecked(Fact, frozen=True, kw_only=True, tag="repeats_checked"):
-    """Which earlier calls count against one that the runs of a tenant may make once in a period."""
+    """The earlier calls that count against a call that a tenant's runs may make once in a period."""
 
     step: str
     key: str
@@ -80,9 +80,9 @@ class Intent(Fact, frozen=True, kw_only=True, tag="INTENT"):
     """How many calls are kept back for compensating it."""
     hold_cost: int = 0
     compensation: BoundCompensation | None = None
-    """What compensates it, bound here: nothing that happens later changes what it refers to."""
+    """Its compensation, bound here: later events do not change its values."""
     marks: CallMarks | None = None
-    """By what other runs recognise it; None for a call that only reads."""
+    """The key by which other runs recognise it; None for a call that only reads."""
     lane_calls: int = 0
     """How many tool calls are reserved for a lane; 0 for a call that is not one."""
 
@@ -94,7 +94,7 @@ class Complete(Fact, frozen=True, kw_only=True, tag="COMPLETE"):
     attempt: int
     value: Any = None
     blob: str = ""
-    """The digest of the value where it is too large to stand here."""
+    """The digest of a value that is too large for the event."""
     carries: tuple[str, ...] = ()
     """The outputs that the plan declares by name only and that a large value holds."""
     error: str = ""
@@ -111,7 +111,7 @@ class Complete(Fact, frozen=True, kw_only=True, tag="COMPLETE"):
 
 
 class Abort(Fact, frozen=True, kw_only=True, tag="ABORT"):
-    """A call did not happen (`not_done`), or no one knows whether it did (`unknown`)."""
+    """A call did not happen (`not_done`), or its outcome is unknown (`unknown`)."""
 
     step: str
     attempt: int
@@ -122,7 +122,7 @@ class Abort(Fact, frozen=True, kw_only=True, tag="ABORT"):
     retry_after: int = 0
     """How long, in milliseconds, the tool asks not to be called again."""
     attempt_only: bool = False
-    """Whether `not_done` says nothing of the attempts before this one."""
+    """Whether `not_done` leaves the outcome of earlier attempts open."""
     latency: int = 0
     lane: str = ""
     """The session of a lane that waits for a person."""
@@ -145,7 +145,7 @@ class RetryScheduled(Fact, frozen=True, kw_only=True, tag="retry_scheduled"):
 
 
 class Settled(Fact, frozen=True, kw_only=True, tag="settled"):
-    """What follows from an unknown outcome: it did not happen, it may be run again, or it is asked about again later."""
+    """An unknown outcome was settled: the call did not happen, may be repeated, or is looked up again later."""
 
     step: str
     attempt: int
@@ -153,7 +153,7 @@ class Settled(Fact, frozen=True, kw_only=True, tag="settled"):
     by: str
     not_before: int = 0
     reason: str = ""
-    """Why a look-up could not tell."""
+    """The reason why a look-up was inconclusive."""
 
 
 class StepSkipped(Fact, frozen=True, kw_only=True, tag="step_skipped"):
@@ -186,7 +186,7 @@ class DecisionTaken(Fact, frozen=True, kw_only=True, tag="decision_taken"):
     decision: str
     step: str
     outcome: str
-    """`accept`; or what follows where the decision lacks evidence: `replan` or `escalate`."""
+    """`accept`; if the decision lacks evidence, its alternative: `replan` or `escalate`."""
     evidence: tuple[str, ...] = ()
     """The evidence that it rests on."""
     reason: str = ""

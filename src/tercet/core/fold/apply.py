@@ -67,7 +67,7 @@ def fold_event(state: State, event: e.Event) -> State:
 
 
 def _advanced(state: State, changes: Changes, now: int) -> State:
-    """Return the state after an event that leaves phase and status as they are: what happens for every step."""
+    """Return the state after an event that leaves phase and status unchanged, as most events of a step do."""
     since = state.active_since
     if since and now > since:
         used: Used = changes.get("used", state.used)
@@ -102,14 +102,15 @@ _TIMELESS = (e.SessionResumed, e.MessageDropped)
 
 
 def _counts(before: State, after: Phase) -> int:
-    """A move to another phase is an iteration; pausing and resuming are none. Of an agent, each turn is one."""
+    """Count a move to another phase as an iteration, except for pausing and resuming; for an agent, count each turn."""
     if before.is_stepwise:
         return int(before.phase is P.PLAN and after is P.DECOMPOSE)
     return int(after is not before.phase and P.HALT not in (before.phase, after))
 
 
 def _status(before: State, state: State) -> SessionStatus:
-    """A session waits at a gate while one is open and nothing else can go on, and while a denial is carried out."""
+    """Return whether a session waits at a gate: one is open and no other call can proceed, or a denial is carried
+    out."""
     if state.status not in ("in_progress", "awaiting_gate"):
         return state.status
     if before.status == "paused":

@@ -31,7 +31,7 @@ NOT_MADE = (*WITHHELD, "deadline")
 ROLE_LOST = "approver_lost_role"
 """The code of a call that was refused because its approver no longer holds the role for it."""
 POLICY = "policy:"
-"""What the name begins with of whom an approval is recorded for that a policy granted."""
+"""The prefix of the approver's name in an approval that a policy granted."""
 MODIFIED = "modified"
 """The code of a step that a person sent back to the planner."""
 ANSWERS: dict[str, tuple[str, ...]] = {
@@ -41,11 +41,12 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "compensation": ("compensate", "keep"),
     "output": ("approve", "deny", "modify"),
 }
-"""What each kind of gate may be answered."""
+"""The answers to each kind of gate."""
 
 
 def answers_to(gate: OpenGate) -> tuple[str, ...]:
-    """Return what a gate may be answered: the one of a lane only with yes or no, since its call belongs to the lane."""
+    """Return the answers to a gate; the gate of a lane can only be approved or denied, since its call belongs to the
+    lane."""
     return ("approve", "deny") if gate.lane else ANSWERS[gate.kind]
 
 
@@ -88,7 +89,7 @@ def copy_fields(kind: type[StructT], source: object, **given: Any) -> StructT:
 
 
 def step_of(state: State, name: str, event: e.Event) -> StepState:
-    """A step that an event is about, and that must be there."""
+    """Return the step of an event, which must exist."""
     step = state.steps.get(name)
     if step is None:
         raise illegal(state, event, f"there is no step {name}")
@@ -106,7 +107,7 @@ def owners_of(start: e.SessionStarted) -> tuple[Mapping[str, Any], ...]:
 
 
 def owner_named(state: State, actor: str, login: str) -> str:
-    """Return how a person is known as an owner of this run or of one that it is nested in; empty if they own none."""
+    """Return the name of a person as an owner of this run, or of one that it is nested in; empty if they own none."""
     return named_among(owners_of(state.start), actor, login)
 
 

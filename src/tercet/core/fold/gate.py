@@ -54,7 +54,7 @@ def gate_opened(state: State, event: e.GateOpened) -> State:
 
 
 def _hold_steps(state: State, event: e.GateOpened) -> State:
-    """The steps that a gate is about wait for it."""
+    """Let the steps that a gate is about wait for it."""
     status = "gated" if event.kind == "approval" else "unknown"
     for name in (event.step, *event.covers):
         step = step_of(state, name, event)
@@ -65,7 +65,7 @@ def _hold_steps(state: State, event: e.GateOpened) -> State:
 
 
 def gate_for(state: State, gate: str, answer: str) -> OpenGate | None:
-    """Return the gate that an answer would be about: one that is open, or for a withdrawal one that had all its approvals."""
+    """Return the gate that an answer refers to: an open one or, for a withdrawal, one that had all its approvals."""
     found = state.gates.get(gate)
     return state.approved.get(gate) if found is None and answer == "withdraw" else found
 
@@ -96,7 +96,8 @@ def gate_answered(state: State, event: e.GateAnswered) -> State:
 
 
 def _as_answer(gate: OpenGate, event: e.GateAnswered, step: str) -> Answer:
-    """An answer as it counts: an approval under the names whose roles its giver holds, any other under all of them."""
+    """Return an answer with the names that it counts for: an approval under the names whose roles its giver holds, any
+    other answer under all of them."""
     is_approval = event.answer == "approve"
     counted = (
         tuple(name for name in gate.names if gate.counts(name, event.roles)) if is_approval else gate.names
@@ -135,7 +136,7 @@ def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 
 def _pass_on(state: State, gate: OpenGate) -> State:
-    """The step of a lane is called again, so that the lane receives the answers to its gate."""
+    """Call the step of a lane again, so that the lane receives the answers to its gate."""
     steps = with_step(state, gate.step, status="pending", gate="")
     return changed(state, gates=_without(state, gate), steps=steps)
 
@@ -154,7 +155,8 @@ def can_be_held(step: StepState, gate: OpenGate) -> bool:
 
 
 def _withdraw(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    """Return one approval less; if the gate had them all, it is open again, and those of its calls wait that have not begun."""
+    """Return the state without one approval; if the gate had them all, it is open again, and its calls that have not
+    begun wait."""
     left = tuple(a for a in gate.approvals if a.actor != event.actor)
     demand(state, event, is_met=len(left) < len(gate.approvals), why="there is no approval of theirs")
     waiting = [name for name in gate.calls if can_be_held(state.steps[name], gate)]
@@ -175,7 +177,8 @@ def _withdraw(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 
 def _shown(gate: OpenGate, waiting: list[str]) -> dict[str, Any]:
-    """Return what a gate over a sequence shows of it: the first call that waits, and the others after it; none that has begun."""
+    """Return the content of a gate over a sequence: the first waiting call and the others after it, without those that
+    have begun."""
     calls = {call["step"]: call for call in gate.shown.get("sequence", ())}
     left = [calls[name] for name in waiting if name in calls]
     if gate.step in waiting or not left:
@@ -242,7 +245,7 @@ def _requested_change(gate: OpenGate, event: e.GateAnswered) -> Change:
 
 
 def _refuse_call(state: State, gate: OpenGate, reason: str, code: str) -> State:
-    """Return the state in which the call that a gate is about is not made, because of what a person said."""
+    """Return the state in which the call of a gate is not made, because of a person's answer."""
     refused = with_step(
         state,
         gate.step,
@@ -267,7 +270,7 @@ def _did_not_happen(state: State, gate: OpenGate, _: e.GateAnswered) -> State:
 
 
 def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    """Return the end of a call that a person says happened."""
+    """Return the state after a person has confirmed that a call happened."""
     step = state.steps[gate.step]
     found = e.Complete(
         at=event.at,
@@ -289,7 +292,7 @@ def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 def is_trusted_settler(
     owners: Iterable[Mapping[str, Any]], shown: Mapping[str, Any], event: e.GateAnswered
 ) -> bool:
-    """Return whether a person holds a role by which the pack trusts what they enter; an owner of the run never does."""
+    """Return whether a person holds a role whose entries the pack trusts; an owner of the run never does."""
     if named_among(owners, event.actor, event.login):
         return False
     return not set(shown.get("trusted_roles", ())).isdisjoint(event.roles)
@@ -378,7 +381,7 @@ _FOLDS: dict[str, Callable[[State, OpenGate, e.GateAnswered], State]] = {
 
 
 def acceptances(state: State) -> tuple[Answer, ...]:
-    """The approvals by which outputs are being committed; none if no one was asked for them, or they are delivered."""
+    """Return the approvals for committing the outputs; none if no one was asked, or the outputs are being delivered."""
     if state.phase is not P.COMMIT or state.quality.stage != "asking" or state.accepted is not None:
         return ()
     given = [answer for answer in state.answers if answer.answer == "approve" and not answer.step]

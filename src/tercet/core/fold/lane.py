@@ -62,7 +62,7 @@ def proposals_reviewed(state: State, event: e.ProposalsReviewed) -> Changes:
 
 
 def _waiting(state: State, plan: Plan, known: int) -> dict[str, StepState]:
-    """Return the steps of the plan before. Those that deliver its outputs wait for what a lane proposed as well."""
+    """Return the steps of the previous plan. Those that deliver its outputs also wait for the proposed steps."""
     steps = dict(state.steps)
     for index in plan.graph.takers:
         more = sum(place >= known for place in plan.graph.predecessors[index])

@@ -86,7 +86,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
 def _apply_change(
     state: State, said: dict[str, Any], steps: dict[str, StepState]
 ) -> tuple[Change | None, tuple[SetValue, ...], dict[str, StepState]]:
-    """Return the change that is left to be reviewed, the values that approvers have set in a new plan, and its steps.
+    """Return the change that remains to be reviewed, the values that approvers have set in a new plan, and its steps.
 
     A value stays set as long as plans say its step in the same words. If the critic has refused a change, the plan before
     comes back, and the step remembers why.
@@ -108,7 +108,7 @@ def _apply_change(
 
 
 def _kept_steps(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState]:
-    """Return the steps that have ended well and that the new plan says in the same words: they are not carried out again.
+    """Return the successful steps that the new plan contains unchanged: they are not repeated.
 
     A step whose predecessors are not all kept is none of them: it ran on other results than it would have now.
     """
@@ -269,7 +269,8 @@ def turn_judged(state: State, event: e.TurnJudged) -> State:
 
 
 def _uncounted(state: State) -> dict[str, int]:
-    """Return what the loop guard counts, without the steps that a critic discards: those belong to the retry budget."""
+    """Return the counts of the loop guard without the steps that a critic discards: those belong to the retry
+    budget."""
     discarded = [step.same for step in state.steps.values() if step.same]
     repeats = dict(state.repeats)
     for same in discarded:

@@ -32,13 +32,12 @@ _NEXT: dict[str, Phase] = {"critique": P.CRITIQUE, "repair": P.REPAIR, "exit": P
 
 
 def with_quality(state: State, **changes: Any) -> Quality:
-    """Return what is known of the outputs, with some of it changed."""
+    """Return the judgements of the outputs with some of them changed."""
     return msgspec.structs.replace(state.quality, **changes)
 
 
 def afresh(quality: Quality) -> Quality:
-    """The same for outputs that are new: what was said of those before does not count for them. What was tried, and what
-    it cost, does."""
+    """Return the same for new outputs: earlier judgements do not count for them, but attempts and costs do."""
     return msgspec.structs.replace(
         quality,
         stage="",

@@ -49,14 +49,14 @@ def model_answered(state: State, event: e.ModelAnswered) -> State:
 
 
 def spent(state: State, asked: Asked, tokens: int, cost: int) -> State:
-    """Return what was kept for a call is given back, and what it took is booked."""
+    """Release the reservation of a call, and book its actual amounts."""
     is_judging = state.phase is not Phase.PLAN and state.halted_from is not Phase.PLAN
     used = settle_model(state.used, asked, tokens, cost, "critic" if is_judging else "planner")
     return changed(state, asking=None, used=used)
 
 
 def cut_off(state: State) -> State:
-    """A call whose process is gone may have been paid for: all that was kept for it counts as used."""
+    """Book the whole reservation of a call whose process is gone, since it may have been charged."""
     asked = state.asking
     return state if asked is None else spent(state, asked, asked.tokens, asked.cost)
 
@@ -98,7 +98,8 @@ def _mark_interrupted(step: StepState) -> StepState:
 
 
 def revived(state: State) -> State:
-    """Return a run that goes on where it stood. What was escalated to a person and did not happen may be tried afresh."""
+    """Return a run that continues where it stopped. Calls that were escalated to a person and did not happen may be
+    tried again."""
     steps = dict(state.steps)
     unjudged = list(state.unjudged)
     for name, step in state.steps.items() if state.phase is not P.FAIL else ():
@@ -129,7 +130,7 @@ def revived(state: State) -> State:
 
 
 def _is_outputs_matter(state: State) -> bool:
-    """Return whether a run was escalated to a person for its outputs; a mere pause forgets nothing that was said of them."""
+    """Return whether a run was escalated to a person for its outputs; a mere pause keeps all judgements of them."""
     return state.halted_from is P.VERIFY and state.escalation is not None
 
 
@@ -195,13 +196,13 @@ def is_untouched(state: State) -> bool:
 
 
 def _unchanged(state: State, how: Ending) -> SessionStatus | None:
-    """The status that a session keeps until it is over; None if there is something to do before."""
+    """Return the status that a session keeps until it is over; None if something has to be done before."""
     keeps = ("paused", "awaiting_gate") if how == "expired" else ("paused",) if how == "cancelled" else ()
     return state.status if state.status in keeps and is_untouched(state) else None
 
 
 def _close_step(step: StepState) -> StepState:
-    """A step as it is when nothing of the plan begins any more."""
+    """Return a step after its plan has stopped: a pending one does not begin any more."""
     if step.is_unsettled and step.status != "unknown":
         return msgspec.structs.replace(step, status="unknown", gate="", approved="", not_before=0)
     if step.status == "gated":
@@ -253,7 +254,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
 
 
 def _unapproved(step: StepState) -> StepState:
-    """A step as it is under another pack: what was approved, or failed, under the one before counts no more."""
+    """Return a step under another pack: approvals and failures under the previous one no longer count."""
     if step.status == "unknown":
         return msgspec.structs.replace(step, gate="")  # it is asked about again
     has_happened = step.status == "failed" and step.outcome == "done"
@@ -334,7 +335,7 @@ ESCALATED = "escalated: "
 
 
 def escalated(state: State, phase: Phase, reason: str) -> State:
-    """A run that only a person can help on."""
+    """Return a run that needs a person to continue."""
     return changed(
         state,
         phase=P.HALT,

@@ -122,7 +122,8 @@ def complete(state: State, event: e.Complete) -> Changes:
 
 
 def _same(step: StepState, event: e.Complete) -> str:
-    """Return the hash of a call with its result: what the loop guard counts. Half of one, since folds hold it for every step.
+    """Return the hash of a call with its result, which the loop guard counts. It is half as long as usual, since folds
+    hold one for every step. The session ids in the results of lanes do not count, since they always differ.
 
     The session ids in the results of lanes do not count, since they always differ.
     """
@@ -237,7 +238,7 @@ def settled(state: State, event: e.Settled) -> State:
 
 
 def did_not_happen(state: State, name: str) -> State:
-    """Return a call of unknown outcome that turns out not to have happened: nothing is kept for it any more."""
+    """Return a step whose call of unknown outcome did not happen: its reservation is released."""
     used = settle(state.used, state.steps[name], None)
     steps = with_step(state, name, outcome="not_done", **NO_HOLD)
     return changed(state, steps=steps, used=used)

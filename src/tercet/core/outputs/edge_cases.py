@@ -76,7 +76,7 @@ def is_maker_installed() -> bool:
 
 
 def inlined(schema: JsonObject) -> JsonObject:
-    """Return a schema with what its local references lead to in their place; one that leads in circles ends in anything."""
+    """Return a schema with its local references replaced by their targets; a circular one allows anything."""
     return as_object(_inline(schema, schema, 0)) or {}
 
 

@@ -36,7 +36,7 @@ def grounds_of(
     fresh: Collection[str] = (),
     retried: Iterable[ToolRetry] = (),
 ) -> tuple[Evidence, ...]:
-    """The facts that outputs are held against.
+    """Return the facts that outputs are compared with.
 
     `drafts` are the outputs before they were repaired, `fresh` the ids of what was looked up for a repair, `retried` the
     results of calls that had failed and were made again for one.
@@ -105,7 +105,7 @@ def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, TrustedSourc
 
 
 def _place_of(found: Reference) -> str:
-    """Return where a value comes from. An expression says nothing that could be taken for the name of a field."""
+    """Return the source of a value; an expression must not be taken for the name of a field."""
     if found.kind in ("from", "evidence"):
         return f"{found.target}#{found.pointer}"
     return found.text.replace("#", " ")
@@ -152,7 +152,7 @@ def _brought(run: Run) -> Iterator[tuple[str, Any]]:
 
 
 def put_in_order(facts: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    """The same facts with their members in the order of their names, as what a session keeps has them."""
+    """Return the same facts with their members sorted by name, as a session stores them."""
     return tuple(fact.model_copy(update={"content": _sort_members(fact.content)}) for fact in facts)
 
 

@@ -58,7 +58,7 @@ from tercet.quality.verification.verification import verify_output
 TESTS = "tests"
 """The dimension of a defect that a test has found."""
 CORRECTNESS = "correctness"
-"""The dimension of what the screen or a judge refuses, where the rubric has none for it."""
+"""The dimension of refusals by the screen or a judge, if the rubric has none for them."""
 COMPLETENESS = "completeness"
 MOST_BROKEN = 10
 """The most defects reported for one attack; repairs of these often fix the others, which are found in the next round."""
@@ -68,7 +68,7 @@ MOST_BROKEN = 10
 
 
 def verify(review: OutputReview, now: int) -> Inquiry[e.OutputsVerified]:
-    """Return what VERIFY finds: schema and screen, and what a model says about words that nothing vouches for."""
+    """Return the findings of VERIFY: schema and screen, and a model's judgement of unsupported words."""
     verdict = verify_output(
         review.spec,
         review.outputs,
@@ -91,7 +91,8 @@ def verify(review: OutputReview, now: int) -> Inquiry[e.OutputsVerified]:
 def _with_judgements(
     review: OutputReview, verdict: VerificationVerdict, judgements: tuple[TextJudgement, ...]
 ) -> VerificationVerdict:
-    """Return a verdict with what a model said: it vouches only where it was measured, and found good enough."""
+    """Return a verdict with the judgement of a model, which counts as support only if the model was measured and is
+    good enough."""
     records = review.state.quality.drawn.get("judges", {})
     vouched = {
         each.location
@@ -123,7 +124,7 @@ def _agreement(review: OutputReview) -> JsonObject:
 
 
 def vote_on(review: OutputReview, event: e.SamplesDrawn) -> e.SamplesDrawn:
-    """Drawn samples with what they agree on; nothing if there are not enough of them."""
+    """Return drawn samples with the result that they agree on; nothing if there are too few of them."""
     agreed = None if event.error else vote(review.sampled, event.samples)
     return msgspec.structs.replace(
         event,
@@ -151,7 +152,7 @@ def _agreed(wanted: SelfConsistency, outputs: JsonObject) -> Consensus | None:
 
 
 def criticise(review: OutputReview, now: int) -> Inquiry[e.OutputsCritiqued]:
-    """Return what CRITIQUE finds, how sure that makes, and whether there is something to repair."""
+    """Return the findings of CRITIQUE, the resulting confidence, and whether a repair is needed."""
     besides = _other_findings(review)
     given = review.critique_input
     if any(dimension.scorer == "model" for dimension in given.rubric.dimensions):
@@ -179,7 +180,7 @@ def criticise(review: OutputReview, now: int) -> Inquiry[e.OutputsCritiqued]:
 
 
 def _other_findings(review: OutputReview) -> tuple[Found, ...]:
-    """Return what was found besides the rubric."""
+    """Return the findings besides the rubric's."""
     given = review.critique_input
     return (
         *_failed_tests(review),
@@ -202,7 +203,7 @@ def probed(review: OutputReview, outputs: JsonObject) -> tuple[Found, ...]:
 def unscored(
     review: OutputReview, tokens: Sequence[TokenVerdict], missing: Sequence[MissingPart]
 ) -> Iterator[Found]:
-    """Yield what the screen refuses, and what is missing, where no dimension of the rubric counts it."""
+    """Yield the refusals of the screen and the missing values that no dimension of the rubric counts."""
     scorers = {each.scorer for each in review.rules.rubric.dimensions}
     if "grounded" not in scorers:
         yield from (as_found(each, CORRECTNESS, each.least) for each in token_faults(tokens))
@@ -227,7 +228,7 @@ def _refused_by_judge(review: OutputReview) -> Iterator[Found]:
 
 
 def _failed_tests(review: OutputReview) -> list[Found]:
-    """Return what tests have found, as defects of what they test."""
+    """Return the failures of tests as defects of the tested outputs."""
     found: list[Found] = []
     for command, said in zip(review.rules.tests, review.state.quality.tests, strict=False):
         result = TestResult.model_validate(said["result"] or {"passed": 0, "failed": 0})
@@ -240,7 +241,7 @@ def _failed_tests(review: OutputReview) -> list[Found]:
 
 
 def _attack_findings(review: OutputReview) -> Iterator[Found]:
-    """Yield what attacks have brought to light, as defects of what they were made on."""
+    """Yield the successes of attacks as defects of the attacked outputs."""
     for attack, said in zip(review.rules.attacks, review.state.quality.attacks, strict=False):
         if said["error"]:
             text = f"not all cases could be tried: {said['error']}"
@@ -276,7 +277,7 @@ def _hint(failure: TestFailure) -> str:
 
 
 def features_of(review: OutputReview, critic: float) -> Features:
-    """Return what confidence is made of; what was not measured is left out."""
+    """Return the features of the confidence; those that were not measured are left out."""
     quality, verdict = review.state.quality, review.verdict
     found: Features = {"critic": critic, "repairs": float(review.state.used.repairs)}
     if verdict is not None:
@@ -346,13 +347,13 @@ def has_irreversible_effects(review: OutputReview) -> bool:
 
 
 def is_change_asked_for(state: State) -> bool:
-    """Return whether a person has asked for changes of outputs of this run: then nothing is committed that no person has seen
-    since, whatever confidence says by now."""
+    """Return whether a person has asked for changes of this run's outputs: then they must see the outputs again before
+    a commit, whatever the confidence."""
     return any(answer.answer == "modify" and not answer.step for answer in state.answers)
 
 
 def measured(review: OutputReview, rubric: Mapping[str, float]) -> dict[str, float]:
-    """Return every measurement that a threshold may read; what is safe to do and what is safe to say both count as safety."""
+    """Return every measurement that a threshold may read; safe actions and safe texts both count as safety."""
     found = {
         **measure(review.run),
         **{name: score for name, score in rubric.items() if name not in MEASURED_ELSEWHERE},
@@ -392,7 +393,7 @@ def _grave_dimensions(
 
 
 def final_exit(review: OutputReview) -> ExitDecision:
-    """The exit of outputs that are not repaired any more."""
+    """Return the exit of outputs that are not repaired any more."""
     quality = review.state.quality
     return decide_exit(
         review,
@@ -407,7 +408,7 @@ def final_exit(review: OutputReview) -> ExitDecision:
 
 
 def _control(review: OutputReview, diagnosis: CritiqueDiagnosis, weighted: float) -> JsonObject:
-    """Return what the controller of this kind of task says to what was measured; nothing if there is none."""
+    """Return the command of the controller for this kind of task; nothing if there is none."""
     if review.config.control is None:
         return {}
     gain = review.state.quality.drawn.get("gain")
@@ -443,7 +444,7 @@ def may_replan(review: OutputReview) -> bool:
 
 
 def _stop_reason(control: Mapping[str, Any]) -> str | None:
-    """Return why the controller lets nothing more be repaired; None if it does not say so."""
+    """Return why the controller stops repairing; None if it does not."""
     command: Mapping[str, Any] = control.get("command", {})
     return command["reason"] if command.get("kind") == "stop" else None
 

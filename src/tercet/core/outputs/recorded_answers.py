@@ -30,7 +30,8 @@ class Unrecorded(TercetError):  # noqa: N818 - what is missing is named
 
 
 def judge_again(review: OutputReview, event: Judged, texts: Mapping[str, str] | None = None) -> Judged:
-    """Return the event that VERIFY, CRITIQUE or REPAIR comes to in this matter; `texts` are long answers by their digests.
+    """Return the event of VERIFY, CRITIQUE or REPAIR that follows from recorded answers; `texts` are long answers by
+    their digests.
 
     Raises `Unrecorded` where it would have to ask something that no one has answered.
     """
@@ -48,7 +49,7 @@ def judge_again(review: OutputReview, event: Judged, texts: Mapping[str, str] | 
 def answer_from(
     inquiry: Inquiry[ResultT], replies: Sequence[Replied], faults: Mapping[str, str], texts: Mapping[str, str]
 ) -> ResultT:
-    """Return what an inquiry comes to by recorded answers alone."""
+    """Return the result of an inquiry from recorded answers alone."""
     left = list(replies)
     try:
         question = next(inquiry)

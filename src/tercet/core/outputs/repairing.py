@@ -72,8 +72,8 @@ def _with_slots(review: OutputReview, output: JsonObject) -> JsonObject:
 
 
 def _moved(old: str, new: str, start: int, end: int) -> int | None:
-    """Return where a part of a text begins after a repair: as far from the first change or from the last as it was, or in
-    between the same one of as many."""
+    """Return where a part of a text begins after a repair: at the same distance from the first or the last change, or
+    in between at the same number among equal parts."""
     head, tail = _unchanged_ends(old, new)
     if end <= head:
         return start
@@ -84,7 +84,7 @@ def _moved(old: str, new: str, start: int, end: int) -> int | None:
 
 
 def _vote_on_answers(review: OutputReview, answers: Sequence[JsonObject | None]) -> Consensus:
-    """Return what several answers agree on; one that cannot be used agrees with no one who can."""
+    """Return the result that several answers agree on; an unusable answer agrees with none."""
     wanted = review.sampled
     return vote(wanted, [None if each is None else each.get(wanted.into) for each in answers])
 
@@ -128,8 +128,8 @@ def _goes_by_tools(review: OutputReview) -> bool:
 
 
 def _materials(review: OutputReview) -> Materials:
-    """Return what a repair may use, and what it must leave; what was looked up for it comes in when it asks for it. Results are
-    there from the beginning, also those of calls that were made again."""
+    """Return the materials of a repair: what it may use and must not touch. Evidence that was looked up for it is
+    added when it asks for it. Results are there from the beginning, also those of repeated calls."""
     tokens = review.verdict.tokens if review.verdict else ()
     fresh = review.state.quality.fresh
     return Materials(
@@ -159,7 +159,8 @@ def _stated_values(review: OutputReview) -> Iterator[Stated]:
 
 
 def _history(review: OutputReview) -> Iterator[RepairEntry]:
-    """Yield what was tried before. What a model could not do, another one may, and so may the same one with more evidence."""
+    """Yield the earlier attempts. Another model may succeed where one failed, and so may the same one with more
+    evidence."""
     quality = review.state.quality
     is_afresh = wants_other_model(review.state) or bool(quality.fresh)
     for entry in map(RepairEntry.model_validate, quality.log):
@@ -168,7 +169,8 @@ def _history(review: OutputReview) -> Iterator[RepairEntry]:
 
 
 def _diagnosis(review: OutputReview) -> CritiqueDiagnosis:
-    """Return what is to be repaired: a broken form by itself, else what the critic has found; and what a person has asked for."""
+    """Return the defects to repair: a broken form by itself, else the findings of the critic; and the changes that a
+    person has asked for."""
     quality = review.state.quality
     form = diagnose_form(form_of(review.spec), review.outputs)
     found = form if form.defects else CritiqueDiagnosis.model_validate(quality.diagnosis or {"scores": {}})
@@ -177,7 +179,7 @@ def _diagnosis(review: OutputReview) -> CritiqueDiagnosis:
 
 
 def _describe_filled(review: OutputReview) -> frozenset[str]:
-    """Return what was missing where a slot stands whose value a tool has just brought: rendering the outputs writes it there."""
+    """Return the defects of slots whose value a tool has just returned: rendering the outputs writes it there."""
     quality = review.state.quality
     steps = {each.step for each in quality.retried if result_refs(each.step)[0] in quality.fresh}
     known = {each.name for each in review.known if each.name and each.value is not None}
@@ -188,7 +190,7 @@ def _describe_filled(review: OutputReview) -> frozenset[str]:
 
 
 def _describe_missing(review: OutputReview, names: Collection[str]) -> frozenset[str]:
-    """The defects that say that one of these values is not stated, or that its slot could not be filled."""
+    """Return the defects about one of these values: it is not stated, or its slot could not be filled."""
     return frozenset(
         fault.description
         for part in (review.verdict.missing if review.verdict else ())
@@ -237,13 +239,13 @@ def _circumstances(review: OutputReview) -> Circumstances:
 
 
 def _missing_results(review: OutputReview, failed: Collection[str]) -> frozenset[str]:
-    """The values without a source that are made of what these steps should have brought."""
+    """Return the values without a source that are made from the results of these steps."""
     unknown = {each.name for each in review.known if each.name and each.value is None}
     return frozenset(each.name for each in review.rules.values if each.name in unknown and each.reads(failed))
 
 
 def _with_intensity(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
-    """Return the rules with the force that the controller asks for: what is too gentle is left out for models."""
+    """Return the rules that are as strong as the controller demands; weaker ones are left to models."""
     strategy = control.get("command", {}).get("strategy")
     if strategy == "SECTION_REWRITE":
         return rules.model_copy(update={"edit_up_to": DefectSeverity.NONE})
@@ -258,7 +260,7 @@ def _with_intensity(rules: RepairRules, control: Mapping[str, Any]) -> RepairRul
 
 
 def _unverifiable_dimensions(review: OutputReview) -> frozenset[str]:
-    """The dimensions of which only a model, a test or a person can tell whether a defect is gone."""
+    """The dimensions whose defects only a model, a test or a person can declare repaired."""
     asked = {each.name for each in review.rules.rubric.dimensions if each.scorer == "model"}
     return frozenset({*asked, TESTS, FEEDBACK, *({EDGE_CASES} if review.rules.attacks else ())})
 
@@ -270,8 +272,7 @@ def _deferred_dimensions(review: OutputReview) -> frozenset[str]:
 
 
 def _is_gone(review: OutputReview) -> IsGone:
-    """Return whether a defect is gone: by the schema, or by the rubric. What only a model, a test or a person can tell counts as
-    gone if its place has changed: VERIFY and CRITIQUE look at it again."""
+    """Return whether a defect is gone: by the schema, or by the rubric."""
     form = form_of(review.spec)
     unseen = _unverifiable_dimensions(review)
     rubric = _without_dimensions(review.rubric, unseen)
@@ -302,7 +303,7 @@ def _is_gone(review: OutputReview) -> IsGone:
 def _unchanged_verdicts(
     tokens: Sequence[TokenVerdict], before: JsonObject, after: JsonObject
 ) -> Iterator[TokenVerdict]:
-    """The verdicts on tokens that a repair has left alone, where they are now; the others are read by VERIFY."""
+    """Return the verdicts on tokens that a repair has not changed, at their new places; VERIFY reads the others."""
     for each in tokens:
         place = parse_location(each.location)
         old, new = pointer.value_at(before, place.pointer), pointer.value_at(after, place.pointer)
@@ -336,7 +337,8 @@ def _shared(one: str, other: str) -> int:
 def _still_missing(
     missing: Sequence[MissingPart], before: JsonObject, after: JsonObject
 ) -> Iterator[MissingPart]:
-    """Yield what is still missing: a section by its heading; a value as long as its text has not changed."""
+    """Yield the sections and values that are still missing: a section by its heading; a value as long as its text has
+    not changed."""
     for each in missing:
         where = parse_location(each.location).pointer
         old, new = pointer.value_at(before, where), pointer.value_at(after, where)
@@ -347,7 +349,7 @@ def _still_missing(
 
 
 def _without_dimensions(rubric: Rubric, names: Collection[str]) -> Rubric | None:
-    """Return a rubric without some of its dimensions, in which the others count as much beside each other as before."""
+    """Return a rubric without some of its dimensions; the others keep their weights relative to each other."""
     left = [each for each in rubric.dimensions if each.name not in names]
     if len(left) in (0, len(rubric.dimensions)):
         return rubric if left else None

@@ -32,7 +32,7 @@ def advise(state: State, decided: ExitDecision) -> Advice:
 
 
 def request_approval(state: State) -> ApprovalRequest:
-    """Return what the person is shown who may accept the outputs."""
+    """Return the page for the person who may accept the outputs."""
     quality = state.quality
     decided = ExitDecision.model_validate(quality.exit)
     verdict = VerificationVerdict.model_validate(quality.verdict) if quality.verdict else None

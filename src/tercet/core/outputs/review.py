@@ -85,7 +85,7 @@ class OutputReview:
 
     @property
     def locale(self) -> str:
-        """The locale of the outputs: what the request says, if it may, else what the pack says."""
+        """The locale of the outputs: the request's, if it may set one, else the pack's."""
         return self.rules.locale_for(self.config.compiled.input(), self.spec.untrusted_inputs)
 
     @property
@@ -111,12 +111,12 @@ class OutputReview:
 
     @cached_property
     def verdict(self) -> VerificationVerdict | None:
-        """What VERIFY said of the outputs as they are."""
+        """The result of VERIFY for the current outputs."""
         said = self.state.quality.verdict
         return VerificationVerdict.model_validate(said) if said else None
 
     def list_texts(self, outputs: JsonObject) -> tuple[ToRead, ...]:
-        """Return what is to be read: templates of the pack, texts, and other values behind their names."""
+        """Return the texts to read: templates of the pack, texts, and other values behind their names."""
         written = sorted(self.rules.documents, key=lambda each: each.language)
         fitting = [each for each in written if each.language in ("", self.language)]
         templates = {each.output: each.template for each in fitting if self._is_due(each.output, outputs)}
@@ -148,7 +148,7 @@ class OutputReview:
         return self._schema_at(name.place) is not None or is_field_name(name.value, self.known)
 
     def _schema_at(self, place: Place) -> Any:
-        """Return what the schema of the outputs says of a place; None if it does not name every member on the way."""
+        """Return the schema of a place in the outputs; None if the schema does not name every member on the way."""
         node: Any = self.spec.outputs_schema
         for token in place:
             members = as_object(node) or {}
@@ -202,7 +202,7 @@ class OutputReview:
 
     @cached_property
     def tests(self) -> TestResult | None:
-        """What the test commands said, together; None if there are none, or one has said nothing."""
+        """The results of all test commands together; None if there are none, or one has no result."""
         said = self.state.quality.tests
         if not said or any(not each["result"] for each in said):
             return None
@@ -233,7 +233,7 @@ class OutputReview:
 
     @property
     def passed(self) -> frozenset[str]:
-        """Those of them whose tests have all passed, and at least one of which ran."""
+        """The commands whose tests have all passed, at least one of which ran."""
         said = list(zip(self.rules.tests, self.state.quality.tests, strict=False))
         results = {
             place: [_has_passed(each) for command, each in said if place in command.vouched]
@@ -307,7 +307,7 @@ def _has_passed(said: JsonObject) -> bool:
 
 
 def _prefixes(place: str) -> list[str]:
-    """Return a JSON Pointer and those of all that holds it, the longest first."""
+    """Return a JSON Pointer and those of all values around it, the longest first."""
     parts = place.split("/")
     return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 

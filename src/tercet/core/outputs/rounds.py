@@ -24,11 +24,11 @@ from tercet.quality.repair.escalation import Resources, escalate
 TRIED = "no repair of it made the outputs better"
 UNTRIED = "the repairs of others made the outputs worse"
 _OF_THE_RUN = ("policy", "confidence")
-"""Limits that say nothing of outputs beside each other: what a run has done stays done, and each repair lowers confidence."""
+"""Limits that do not compare outputs: the effects of a run stay, and each repair lowers confidence."""
 
 
 def rank(judged: Round) -> tuple[float, ...]:
-    """Return how good outputs are by what was said of them; the greater the better, and what is equal is equally good.
+    """Return a rank of outputs by their judgements: greater is better, and equal ranks are equally good.
 
     In this order: that they were criticised at all, which a broken form is not; fewer faults of form; that nothing of
     safety is missed; fewer limits missed; more test commands passed whole, since late ones run only if those before them
@@ -78,7 +78,7 @@ def _share_passed(judged: Round) -> float:
 
 
 def round_of(state: State) -> Round:
-    """The outputs as they are, with what was said of them."""
+    """Return the current outputs with their judgements."""
     quality = state.quality
     return Round(
         number=state.used.repairs,
@@ -96,7 +96,8 @@ def round_of(state: State) -> Round:
 
 
 def remembered(state: State) -> Round | None:
-    """The best round once the outputs are repaired: of two that are equally good the later one.
+    """Return the best round after a repair: the later one of two that are equally good. A round that a person has sent
+    back is not eligible, and neither are those before it.
 
     What a person has sent back is none, however well it was judged, and neither is what came before it.
     """
@@ -110,8 +111,8 @@ def remembered(state: State) -> Round | None:
 
 
 def better_round(state: State, config: RunConfig) -> JsonObject:
-    """Return which round is better than the last one, and what is left to be repaired in it; empty if none is, and where the
-    last one needs nothing more than a yes."""
+    """Return the round that is better than the last one, with its remaining defects; empty if there is none, and if
+    the last one only needs an approval."""
     best, last = state.quality.best, state.quality.exit
     is_sound = last.get("outcome") == "COMMIT" or last.get("needs_approval", False)
     if best is None or is_sound or state.accepted is not None or rank(best) <= rank(round_of(state)):
@@ -128,7 +129,7 @@ def better_round(state: State, config: RunConfig) -> JsonObject:
 
 
 def _remaining_defects(best: Round, log: tuple[dict[str, Any], ...]) -> Iterator[LeftDefect]:
-    """Yield every defect of a round, and how often it was repaired in vain."""
+    """Yield every defect of a round with its number of failed repairs."""
     entries = [RepairEntry.model_validate(each) for each in log]
     for defect in map(Defect.model_validate, best.diagnosis.get("defects", ())):
         tried = [each for each in entries if _is_same(each.defect, defect)]
@@ -145,7 +146,7 @@ def _is_same(one: Defect, other: Defect) -> bool:
 
 
 def restored(state: State, found: Mapping[str, Any]) -> State:
-    """The state with the outputs of the best round, and what was said of them; as it is where none was found."""
+    """Return the state with the outputs and judgements of the best round; unchanged if there is none."""
     best = state.quality.best
     if not found or best is None:
         return state

@@ -38,13 +38,13 @@ _FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)
 
 
 def check_repeats(run: Run, command: c.CheckRepeats, answer: RepeatsFound) -> Made:
-    """The earlier calls that count against one which may be made once in a period."""
+    """Return the earlier calls that count against one which may be made once in a period."""
     del run
     return made(e.RepeatsChecked(at=answer.at, step=command.step, key=command.key, found=answer.found))
 
 
 def dispatch(run: Run, command: c.Dispatch, answer: Ready) -> Made:
-    """The INTENT of a call, or why it is not made after all."""
+    """Return the INTENT of a call, or the event that withholds it."""
     if (withheld := withhold(run, command, answer)) is not None:
         return made(withheld)
     if answer.repeats:
@@ -78,7 +78,8 @@ def _refused(command: c.Dispatch, answer: Ready, code: str, reason: str) -> e.St
 
 
 def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
-    """The INTENT of a call, with what is reserved for it, what is held for its compensation, and its deadline."""
+    """Return the INTENT of a call, with its reservation, the amounts held back for its compensation, and its
+    deadline."""
     state, config, plan = run.state, run.config, run.followed
     call, is_undo = command.call.call, bool(state.steps[command.step].compensates)
     hold = budget.NOTHING if is_undo else budget.hold_of(call, plan.tools)
@@ -119,13 +120,13 @@ def take_note(run: Run, command: c.Note, answer: Now) -> Made:
 
 
 def skip(run: Run, command: c.Skip, answer: Now) -> Made:
-    """A step that is left out."""
+    """Return the event of a step that is skipped."""
     del run
     return made(e.StepSkipped(at=answer.at, step=command.step, reason=command.reason))
 
 
 def refuse(run: Run, command: c.Fault, answer: Now) -> Made:
-    """A step that must not be called."""
+    """Return the event of a step that must not be called."""
     del run
     return made(e.StepRefused(at=answer.at, step=command.step, code=command.code, reason=command.reason))
 
@@ -162,7 +163,7 @@ def end_call(run: Run, command: c.Await, answer: CallEnded) -> Made:
 
 
 def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconciled: bool = False) -> Made:
-    """Return a call that happened; what was reserved for it is spent. A large result is stored beside the event."""
+    """Return the event of a call that happened; its reservation is spent. A large result is stored beside the event."""
     state = run.state
     step = state.steps[name]
     declared: list[str] = state.plan.get("declared_outputs", []) if answer.blob else []
@@ -184,7 +185,7 @@ def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconci
 
 
 def settle(run: Run, command: c.Settle, answer: CallEnded) -> Made:
-    """Return what became of a call of unknown outcome, by what its tool declares or found when it looked the call up."""
+    """Return how a call of unknown outcome is settled: by its tool's declaration, or by the result of its look-up."""
     state, name, at = run.state, command.step, answer.at
     call, step = run.followed.calls[name], state.steps[name]
     settled = partial(e.Settled, at=at, step=name, attempt=step.attempt)
@@ -258,7 +259,7 @@ def _not_before(
 
 
 def judge(run: Run, command: c.Judge, answer: Drawn) -> Made:
-    """Return what the critic says of a step, and what follows at once."""
+    """Return the critic's verdict on a step, and the events that follow immediately."""
     state, config, name, at = run.state, run.config, command.step, answer.at
     step = state.steps[name]
     is_undo = bool(step.compensates)
@@ -297,7 +298,7 @@ def judge(run: Run, command: c.Judge, answer: Drawn) -> Made:
 
 
 def _failure(state: State, config: RunConfig, name: str, step: StepState) -> tuple[str, str]:
-    """Return what the critic makes of a step that failed for good, and why."""
+    """Return the critic's verdict on a step that failed permanently, and the reason."""
     if state.change is not None and state.change.step == name:
         places = ", ".join(each.place.removeprefix("/") for each in state.change.values)
         return "replan", f"{state.change.by} sets {places} ({step.error})"

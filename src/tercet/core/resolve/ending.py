@@ -113,7 +113,7 @@ def score_run(run: Run, command: c.Score, answer: History) -> Made:
 
 
 def _follow_exit(state: State, config: RunConfig, ending: ExitDecision) -> tuple[str, tuple[str, ...]]:
-    """Return what follows from an exit: commit, ask a person, re-plan, escalate, or fail; with the reasons."""
+    """Return the consequence of an exit with its reasons: commit, ask a person, re-plan, escalate, or fail."""
     reasons = (ending.reason, *diagnosis_of(state))
     match ending.outcome:
         case "COMMIT":
@@ -132,7 +132,7 @@ def _follow_exit(state: State, config: RunConfig, ending: ExitDecision) -> tuple
 
 
 def stop(run: Run, command: c.StopExhausted, answer: Now) -> Made:
-    """The end of a run that has gone through as many phases as it may; the best of its outputs are left."""
+    """Return the end of a run that has used up its phases, with the best of its outputs."""
     return made(
         e.GivenUp(
             at=answer.at,
@@ -144,7 +144,7 @@ def stop(run: Run, command: c.StopExhausted, answer: Now) -> Made:
 
 
 def accept_outputs(run: Run, command: c.AcceptOutputs, answer: Ready) -> Made:
-    """That the outputs are accepted for delivery; or, if the acceptance by people no longer counts, that."""
+    """Return the acceptance of the outputs for delivery; or its lapse, if the acceptance by people no longer counts."""
     del command
     state = run.state
     if answer.role_lost:
@@ -198,14 +198,14 @@ def end(run: Run, command: c.End, answer: History) -> Made:
 
 
 def accepted_memories(state: State) -> list[tuple[MemoryProposal, bool]]:
-    """Return what a run that is being committed may remember; a result accepted as partial teaches nothing."""
+    """Return the memories of a run that is being committed; a result accepted as partial has none."""
     if not state.report or state.partial:
         return []
     return list(_accepted_memories(state, CriticReport.model_validate(state.report)))
 
 
 def _last_verdict(run: Run, at: int) -> tuple[Verdict | None, CriticReport]:
-    """The verdict and the report that the record is made from."""
+    """Return the verdict and the report that the record is made from."""
     state, scored = run.state, _last_score(run)
     if scored is not None and state.report is scored.recorded:
         return scored.verdict, scored.report
@@ -228,7 +228,7 @@ def _last_verdict(run: Run, at: int) -> tuple[Verdict | None, CriticReport]:
 
 
 def _review_verdict(run: Run) -> Verdict:
-    """Return what the critic said of the plan: as it was said, if that is what the state holds."""
+    """Return the critic's verdict on the plan, in its recorded form if the state holds it."""
     recorded, reviewed = run.state.verdict, run.reviewed
     if reviewed is not None and reviewed.recorded is recorded:
         return reviewed.verdict
@@ -236,14 +236,14 @@ def _review_verdict(run: Run) -> Verdict:
 
 
 def _last_score(run: Run) -> Scored | None:
-    """The score of a run to which nothing has happened since."""
+    """Return the score of a run to which nothing has happened since."""
     scored = run.scored
     return scored if scored is not None and scored.position == run.state.position - 1 else None
 
 
 def _whole_transcript(run: Run, events: Sequence[e.Event]) -> Transcript:
-    """Return all that was done in the run, with large values by their digest: a record must not depend on which of them a
-    process has loaded. What was scored is the same if nothing but the score came after it."""
+    """Return the whole transcript of the run, with large values by their digest: a record must not depend on which of
+    them a process has loaded. The scored one is used again if only the score came after it."""
     scored = _last_score(run)
     if scored is not None and run.state.revision == 1 and not run.blobs:
         return scored.transcript
@@ -251,7 +251,8 @@ def _whole_transcript(run: Run, events: Sequence[e.Event]) -> Transcript:
 
 
 def _proposed_memories(config: RunConfig, plan: Plan, results: Results) -> Iterator[JsonObject]:
-    """Yield what a plan suggests remembering, as it turned out, with what it is made of; what did not come about is left out."""
+    """Yield the memories that a plan suggests, with their actual values and sources; those without a value are left
+    out."""
     if not plan.memory:
         return
     is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
@@ -270,7 +271,7 @@ def _proposed_memories(config: RunConfig, plan: Plan, results: Results) -> Itera
 
 
 def _accepted_memories(state: State, report: CriticReport) -> Iterator[tuple[MemoryProposal, bool]]:
-    """Yield what the critic lets a run remember, each with whether all that it is made of is trusted."""
+    """Yield the memories that the critic permits, each with whether all of its sources are trusted."""
     for said in state.memory:
         proposal = MemoryProposal(
             classification=said["class"], content=said["content"], sources=tuple(said["sources"])

@@ -28,7 +28,7 @@ def ask(run: Run, command: c.Ask, answer: Now) -> Made:
 
 
 def ask_for_lane(run: Run, command: c.AskForLane, answer: LaneGate) -> Made:
-    """The gate that a lane waits at, at the step that started the lane; or a new attempt if it waits no longer."""
+    """Return the gate of a lane, at the step that started the lane; or a new attempt if the lane no longer waits."""
     state, name = run.state, command.step
     if answer.gate is None:
         attempt = state.steps[name].attempt
@@ -60,7 +60,7 @@ def grant(run: Run, command: c.Grant, answer: Now) -> Made:
 
 
 def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
-    """The gate at which a person decides how a run goes on, and the packet that they are shown."""
+    """Return the gate at which a person decides how a run continues, with the packet that they are shown."""
     del command
     state, config = run.state, run.config
     is_ours = state.plan_origin == "planner" and state.start.planner != TEMPLATE
@@ -93,7 +93,7 @@ def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
 
 
 def compensate(run: Run, command: c.Compensate, answer: History) -> Made:
-    """Return what becomes of the effects of a run that did not succeed: compensated, asked about, or kept."""
+    """Return what happens to the effects of an unsuccessful run: they are compensated, asked about, or kept."""
     state, config, at = run.state, run.config, answer.at
     undo = effects.plan_compensations(effects.effects(answer.events), config, run.tools, run.blobs)
     if not undo or command.how == "keep":
@@ -130,8 +130,8 @@ _ATTEMPTS: dict[type[e.Event], tuple[str, tuple[str, ...]]] = {
 
 
 def _list_attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
-    """Return what a run tried before it was escalated: every plan with its verdict, every question to a model, every turn,
-    and every judgement of the outputs."""
+    """Return the attempts of a run before it was escalated: every plan with its verdict, every question to a model,
+    every turn, and every judgement of the outputs."""
     for event in events:
         if isinstance(event, e.PlanReviewed):
             yield {"what": "verdict", "at": event.at, **event.verdict}
@@ -146,7 +146,7 @@ def _list_attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
 
 
 def _list_verdicts(state: State) -> Iterator[JsonObject]:
-    """Yield what the critic has said of the plan, of the steps that failed, and of the run, as far as it stands now."""
+    """Yield the critic's current verdicts on the plan, the failed steps, and the run."""
     if state.verdict:
         yield {**state.verdict, "stage": "review"}
     for name, step in state.steps.items():

@@ -21,7 +21,7 @@ def propose_step(run: Run, command: c.ProposeStep, answer: Now) -> Made:
 
 
 def review_proposals(run: Run, command: c.ReviewProposals, answer: Now) -> Made:
-    """Return what the critic says of the plan with the steps that a lane proposes."""
+    """Return the critic's verdict on the plan with the steps that a lane proposes."""
     state, config = run.state, run.config
     try:
         plan = extended_plan(run.followed.plan, command.step, state.lane_proposals[command.step])
@@ -43,7 +43,7 @@ def review_proposals(run: Run, command: c.ReviewProposals, answer: Now) -> Made:
 
 
 def _refuse_proposals(step: str) -> Verdict:
-    """The refusal of proposals that no plan can hold."""
+    """Return the refusal of proposals that do not fit into any plan."""
     return Verdict(
         stage="review",
         outcome="reject",

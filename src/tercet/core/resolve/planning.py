@@ -41,11 +41,12 @@ OVERDRAWN = "budget_exceeded"
 NO_TOOLS = "no_tools"
 NO_STEPS_LEFT = "no_steps_left"
 HOPELESS = (OVERDRAWN, "model_refused", PROMPT_TOO_LONG, NO_TOOLS, NO_STEPS_LEFT)
-"""The codes of planning that would fail again: nothing is left to pay with, or no model would answer."""
+"""The codes of planning errors that would recur: the budget is used up, or no model would answer."""
 
 
 def propose(run: Run, command: c.Propose, answer: Planned | NotPlanned | Now) -> Made:
-    """Return the next plan: the one that an approver has changed, a caller's, or a planner's; or why there is none."""
+    """Return the next plan: one that an approver has changed, a caller's, or a planner's; or the reason why there is
+    none."""
     del command
     state, config = run.state, run.config
     if state.change is not None:
@@ -72,7 +73,7 @@ def propose(run: Run, command: c.Propose, answer: Planned | NotPlanned | Now) ->
 
 
 def _propose_change(state: State, change: Change, config: RunConfig, at: int) -> e.PlanProposed:
-    """The plan with the values that an approver has set; or the one before, if the critic refused them."""
+    """Return the plan with the values that an approver has set; or the previous one, if the critic refused them."""
     if change.refusal:
         before = read_plan(change.plan)
         return e.PlanProposed(at=at, plan=dump_plan(before), hash=before.hash, origin=state.plan_origin)
@@ -83,7 +84,8 @@ def _propose_change(state: State, change: Change, config: RunConfig, at: int) ->
 
 
 def _not_planned(state: State, config: RunConfig, answer: NotPlanned) -> e.PlanningFailed:
-    """A planner that may fail tries again while re-plans last; then, or where that would not help, a person decides."""
+    """Return a planning failure. A fallible planner tries again while re-plans last; after that, or if it would not
+    help, a person decides."""
     outcome: Literal["fail", "replan", "escalate"] = "fail"
     if state.start.fallible:
         has_tries = state.used.replans < config.ctx.run_budget.max_replans
@@ -104,7 +106,8 @@ def decompose(run: Run, command: c.Decompose, answer: Now) -> Made:
 
 
 def retrieve(run: Run, command: c.Retrieve, answer: Retrieved) -> Made:
-    """The evidence that the plan is based on; what was found for a step's queries is pinned, which revises the plan."""
+    """Return the evidence that the plan is based on; evidence found for a step's queries is pinned, which revises the
+    plan."""
     del command
     plan, config = read_plan(run.state.plan), run.config
     blobs = (answer.data,) if answer.data else ()
@@ -126,7 +129,8 @@ def retrieve(run: Run, command: c.Retrieve, answer: Retrieved) -> Made:
 
 
 def review(run: Run, command: c.Review, answer: ToolChanges) -> Made:
-    """Return the critic's review; a plan that was refused before is rejected unread.
+    """Return the critic's review; a plan that was refused before is rejected without one. No plan can pass while the
+    definition of one of its tools has changed without a person accepting it.
 
     No plan can help where what its tools reach outside has changed without a person accepting it.
     """
@@ -234,7 +238,7 @@ def _may_decide_again(state: State, config: RunConfig, verdict: Verdict) -> bool
 
 
 def frame_of(state: State, config: RunConfig) -> RunContext:
-    """Return the frame that the critic judges in: whose plan it is, and what has been used up."""
+    """Return the frame of the critic: the origin of the plan and the usage."""
     return config.frame_with(
         plan_origin=state.plan_origin,
         answers_feedback=_answers_feedback(state),
@@ -247,7 +251,7 @@ def frame_of(state: State, config: RunConfig) -> RunContext:
 
 
 def _used(state: State, config: RunConfig) -> Used:
-    """Return what has been used up; time counts only where it is limited."""
+    """Return the usage; time counts only if it is limited."""
     used = state.used
     if used.wall_clock and config.ctx.run_budget.wall_clock_ms is None:
         return msgspec.structs.replace(used, wall_clock=0)
@@ -281,7 +285,7 @@ def revision_frame(state: State, config: RunConfig) -> RunContext:
 
 
 def reflect(run: Run, command: c.Reflect, answer: Reflected) -> Made:
-    """Return what an agent and its critics made of a turn, and which of its results are trusted."""
+    """Return the judgement of a turn by an agent and its critics, with its trusted results."""
     del command
     state, config, said = run.state, run.config, answer.reflection
     done = {name for name, step in state.steps.items() if step.status == "done"}

@@ -16,13 +16,13 @@ _ENDING = (Phase.COMMIT, Phase.FAIL)
 
 
 class ForeignMessage(TercetError):  # noqa: N818 - it names what was found
-    """A message in the inbox of a session that was sent to another one."""
+    """A message in a session's inbox that was sent to another session."""
 
     default_code = "wrong_session"
 
 
 def receive_message(state: State, command: c.Receive, now: int) -> e.Event:
-    """Return the event that a message becomes: what it asks for, or that it was dropped and why.
+    """Return the event that a message becomes: its request, or that it was dropped, with the reason.
 
     Raises `ForeignMessage` if it was sent to another session.
     """
@@ -42,13 +42,13 @@ def receive(run: Run, command: c.Receive, answer: Now) -> Made:
 
 
 def expire(run: Run, command: c.Expire, answer: Now) -> Made:
-    """The end of a session whose time, or that of a gate it waits at, is over; nothing if it is not."""
+    """Return the end of a session that has expired, or whose gate has; nothing if neither has."""
     expired = find_expired(run.state, answer.at, outside=command.outside)
     return made() if expired is None else made(expired)
 
 
 def pause(run: Run, command: c.Pause, answer: Now) -> Made:
-    """A session that stops here and can be resumed."""
+    """Return the pause of a session that can be resumed."""
     del run
     return made(pause_session(command, answer.at))
 
