@@ -40,7 +40,7 @@ class Halt:
     grace_ms: int | None = GRACE_MS
     """How long calls in progress may still take; None for no limit."""
     is_pause: bool = True
-    """False: the session is not paused, so that another worker goes on with it at once."""
+    """False: the session is not paused, so that another worker can continue it immediately."""
 
 
 class Wakeup:
@@ -51,7 +51,7 @@ class Wakeup:
         self._is_nudged = False
 
     def wake(self, _: object = None) -> None:
-        """Wake the waiter, or make the next wait return at once."""
+        """Wake the waiter, or make the next wait return immediately."""
         self._is_nudged = True
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
@@ -110,7 +110,7 @@ class Control:
         self.wakeup.wake()
 
     def hand_over(self) -> None:
-        """Begin nothing more, and leave the session to another worker; one that is being paused is paused."""
+        """Begin no more calls, and leave the session to another worker; a session that is being paused is paused."""
         self.stop(Halt(is_pause=False) if self.halt is None else replace(self.halt, grace_ms=GRACE_MS))
 
     def stop_for(self, stop: Stop | None) -> None:

@@ -178,7 +178,7 @@ class Driver:
         return None, wake
 
     def _is_all_under_way(self) -> bool:
-        """Whether every step that could be dispatched is being called, so that nothing can be due."""
+        """Whether every step that could be dispatched is being called, so that no other command is due."""
         begun = self.ledger.unit.begin
         return bool(begun) and len(self.calls) + len(begun) == len(self.run.state.frontier)
 

@@ -33,7 +33,7 @@ PAUSED = "lane_paused"
 
 @dataclass(frozen=True, kw_only=True)
 class LaneStart:
-    """What a session that is a lane is started with, beside its request."""
+    """The start of a session that is a lane, beside its request."""
 
     lane: Lane
     tools: tuple[str, ...]
@@ -52,7 +52,7 @@ class LaneStart:
 
     @property
     def recorded(self) -> JsonObject:
-        """Return what the session's first event records about the lane."""
+        """Return the fields about the lane in the session's first event."""
         return {
             "name": self.lane.name,
             "parent": self.parent.session_id,
@@ -62,10 +62,10 @@ class LaneStart:
 
 
 class LaneHost(Protocol):
-    """What a lane needs from the runtime of its parent."""
+    """The parts of its parent's runtime that a lane needs."""
 
     def start_of(self, lane: Lane, context: ToolContext, left_ms: int) -> LaneStart:
-        """Return what a lane is started with; this process runs its parent."""
+        """Return the start of a lane; this process runs its parent."""
         ...
 
     async def find_lane(self, request: Request, owner: Actor) -> str | None:
@@ -81,7 +81,7 @@ class LaneHost(Protocol):
         ...
 
     async def drive_lane(self, session: str) -> None:
-        """Resume a session and run it as far as it goes, once no other process holds its lease."""
+        """Resume a session and run it until it stops, once no other process holds its lease."""
         ...
 
     async def state(self, session_id: str) -> State:
@@ -148,7 +148,7 @@ class _LaneCall:
         return max(1, min(self._lane.timeout_ms, waits - min(GRACE_MS, waits // 2)))
 
     async def _carry(self, request: Request, owner: Actor, context: ToolContext, left: int) -> bool:
-        """Start or resume the lane and run it as far as it goes; return whether it had to be cancelled for its time."""
+        """Start or resume the lane and run it until it stops; return whether it exceeded its time and was cancelled."""
         carrying = asyncio.ensure_future(self._start(request, owner, context, left))
         alarm = asyncio.ensure_future(self._clock.sleep(left))
         try:
@@ -194,7 +194,7 @@ class _LaneCall:
 
 
 def budget_of_lane(lane: Lane, own: RunBudget, left_ms: int) -> RunBudget:
-    """Return the budget of a lane: what it reserves from its parent, and the pack's limits for the rest."""
+    """Return the budget of a lane: its reservation from its parent, and the pack's limits for the other dimensions."""
     time = left_ms if lane.budget.wall_clock_ms is None else min(left_ms, lane.budget.wall_clock_ms)
     return own.model_copy(
         update={

@@ -31,7 +31,7 @@ from tercet.journal.protocol import FirstLease, Journal, Lease
 LEASE_MS = 10_000
 """The default length of a lease."""
 POLL_MS = 100
-"""How often a process that waits for a lease asks for it again."""
+"""The interval at which a process that waits for a lease asks for it again."""
 TICK_MS = 500
 """The longest time between two checks whether leases have to be renewed."""
 _FOREVER_MS = 2**50
@@ -46,7 +46,7 @@ def _name() -> str:
 
 
 def tick_ms(lease_ms: int) -> int:
-    """Return how often to check leases of this length, so that each is renewed before half of it has passed."""
+    """Return the interval for checking leases of this length, so that each is renewed before half of it has passed."""
     return max(1, min(TICK_MS, lease_ms // 8))
 
 

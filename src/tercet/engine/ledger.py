@@ -30,7 +30,7 @@ from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Append, NewCheckpoint, SessionRow
 
 ROW_MS = 1_000
-"""How far a session's row may lag behind while only its steps make progress."""
+"""The time by which a session's row may lag behind while only its steps make progress."""
 
 
 class Unit:
@@ -80,7 +80,7 @@ class Ledger:
         """`weight` counts the bytes of events that this process has read or written."""
         self._fold_bytes = 0
         self._listed: tuple[tuple[Any, ...], int] = ((), 0)
-        """What the session's row shows, and since when."""
+        """The content of the session's row, and since when."""
 
     @property
     def state(self) -> State:

@@ -85,7 +85,7 @@ class PendingGate:
     calls: dict[str, str]
     """The digests of every call that an approval covers, by step."""
     shown: dict[str, Any]
-    """Everything the approver is shown, such as parameters, their sources and the verdict."""
+    """Everything that the approver sees, such as parameters, their sources and the verdict."""
     opened_at: datetime
     expires_at: datetime | None
     recent: tuple[RecentCall, ...] = ()
@@ -125,7 +125,7 @@ class GateCursor(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> GateCursor:
-        """Return a place as it was written; raises `UsageError` if it is none."""
+        """Return a written position; raises `UsageError` if it is not one."""
         status, _, gate = text.partition(":")
         session_of(gate)
         return cls(status if status in _UNFINISHED else _UNFINISHED[0], gate)

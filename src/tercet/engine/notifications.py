@@ -79,7 +79,7 @@ class Notifier:
         self._longest_ms = 0
 
     def notify(self, state: State, event: e.Event) -> None:
-        """Start the hooks of a pack for a gate that opened or a compensation that failed; returns at once."""
+        """Start the hooks of a pack for a gate that opened or a compensation that failed; returns immediately."""
         match event:
             case e.GateOpened():
                 message = message_of(state.start.session, event)
@@ -158,7 +158,7 @@ def _run(command: tuple[str, ...], data: bytes, seconds: float) -> Iterator[str]
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A gate is posted to the address that the pack names, and to no other."""
+    """A gate is posted only to the address that the pack names."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Do not follow."""

@@ -68,7 +68,7 @@ class Stepper(Protocol):
 
     @property
     def decision(self) -> JsonObject:
-        """The last decision, as it is recorded."""
+        """The last decision, in its recorded form."""
         ...
 
     async def begin(self, config: RunConfig, turns: Sequence[Turn]) -> None:
@@ -89,7 +89,7 @@ class RecalledStepper(Stepper, Protocol):
 
 
 AnyPlanner: TypeAlias = Planner | Inquirer
-"""A planner that answers at once, or by asking language models."""
+"""A planner that answers directly, or by asking language models."""
 
 
 async def ask_planner(planner: Planner, run_config: RunConfig, state: State) -> Plan:
@@ -163,7 +163,7 @@ class Planning:
     async def propose(
         self, session: ActiveSession, at: int, open_models: Callable[[Sequence[Model]], ModelSession]
     ) -> Planned:
-        """Ask the planner for the next plan; raises what it raises, and `Interrupted`."""
+        """Ask the planner for the next plan; raises its errors, and `Interrupted`."""
         planner, run = self.planner, session.run
         if planner is None:
             raise UsageError(f"session {run.state.start.session} has no planner", code=PLANNER_MISSING)

@@ -21,7 +21,8 @@ from tercet.journal.protocol import Journal
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """The status of a session that has ended, waits for a person or is paused, with what it left.
+    """The status of a session that has ended, waits for a person or is paused, with its results. Verdict, report,
+    record, gate and escalation are decoded when they are first read.
 
     Verdict, report, record, gate and escalation are decoded when they are first read.
     """
@@ -31,7 +32,7 @@ class RunResult:
     reason: str
     """Why it ended, waits or is paused."""
     code: str
-    """What a paused session is waiting for, such as `model_unavailable`; empty otherwise."""
+    """The code of the obstacle of a paused session, such as `model_unavailable`; empty if there is none."""
     outputs: dict[str, Any]
     record_digest: str
     """The hash of the decision record; empty until the session has ended."""

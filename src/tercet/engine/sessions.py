@@ -94,7 +94,7 @@ def demand_development(pack: Pack, owner: Actor, *, is_dev: bool) -> None:
 
 
 def demand_explained_replans(pack: Pack) -> None:
-    """Raise `PackError` where a pack allows more re-plans than usual and does not say why."""
+    """Raise `PackError` if a pack allows more re-plans than usual without giving a reason."""
     if problems := tuple(replans_have_a_reason(pack.parts)):
         raise PackError(problems)
 
@@ -106,7 +106,7 @@ def demand_extras(config: RunConfig) -> None:
 
 
 def _pins(pack: Pack, config: RunConfig, frozen: bytes) -> dict[str, Any]:
-    """Return what a session is pinned to, in the fields of its events."""
+    """Return the pins of a session as fields of its events."""
     return {
         "pack": pack.ref,
         "pack_hash": pack.hash,
@@ -226,7 +226,7 @@ def decode_evidence(data: bytes, *, is_from_library: bool) -> tuple[Evidence, ..
 
 
 async def restore_evidence(journal: Journal, pack: Pack, state: State) -> Pack:
-    """Return the pack with the evidence stored with a session instead of what its files say now."""
+    """Return the pack with the evidence stored with a session instead of that in its files."""
     pinned = state.start.snapshot
     kept = await _load_facts(journal, state, is_from_library=False)
     others = tuple(fact for fact in pack.evidence if fact.snapshot != pinned)
@@ -234,7 +234,7 @@ async def restore_evidence(journal: Journal, pack: Pack, state: State) -> Pack:
 
 
 def with_evidence(pack: Pack, evidence: tuple[Evidence, ...]) -> Pack:
-    """Return the pack with other evidence, and without what was derived from its own where that may not be seen."""
+    """Return the pack with other evidence, and without values derived from its own evidence."""
     copy = pack.model_copy(update={"evidence": evidence})
     if pack.personal.evidence:
         vars(copy).pop("derived", None)
@@ -388,7 +388,7 @@ def snapshot_of(pack: Pack, state: State) -> str | None:
 
 
 def lane_frame(started: Mapping[str, Any]) -> LaneFrame:
-    """Return the lane's frame from what its first event recorded."""
+    """Return the lane's frame from its recorded form."""
     return LaneFrame(name=started["name"], tools=tuple(started["tools"]))
 
 

@@ -82,11 +82,11 @@ class Subscription:
             self.add("observer_failed", observer.wrote)
 
     def add(self, fault: str, receive: Receive) -> None:
-        """Subscribe to what becomes durable; `fault` is the signal that reports what the subscriber raises."""
+        """Subscribe to durable events; `fault` is the signal that reports the errors of the subscriber."""
         self._receivers.append((fault, receive))
 
     def add_listener(self, fault: str, listen: Callable[[State, e.Event], None]) -> None:
-        """Subscribe to single events; one that fails does not keep the listener from the next."""
+        """Subscribe to single events; an error at one event does not keep the listener from the next."""
 
         def receive(state: State, events: Sequence[e.Event], _: Sequence[NewCheckpoint]) -> None:
             for event in events:
@@ -144,7 +144,7 @@ class Subscription:
                 self._signal(name, fields)
 
     def _contain(self, fault: str, run: str, call: Callable[..., _T], *args: object) -> _T | None:
-        """Call a subscriber, and report what it raises."""
+        """Call a subscriber, and report its errors."""
         try:
             return call(*args)
         except Exception as error:  # noqa: BLE001 - foreign code

@@ -50,7 +50,7 @@ class SweepResult:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchdogHost:
-    """What a watchdog needs from its runtime."""
+    """The parts of its runtime that a watchdog needs."""
 
     leases: LeaseClient
     rules: Callable[[str], SessionRules | None]
@@ -109,7 +109,7 @@ class Watchdog:
         return swept
 
     async def record_overdue(self, session: str) -> State:
-        """Record what is overdue for one session; nothing is resumed. Raises `LeaseHeld` if a process may run it."""
+        """Record the overdue events of one session; nothing is resumed. Raises `LeaseHeld` if a process may run it."""
         leases = self._host.leases
         state = await load_state(leases.journal, leases.tenant, session)
         if state.is_over:

@@ -321,7 +321,7 @@ class World:
         return Ready(at=session.now(), role_lost=lost)
 
     async def end(self, session: ActiveSession, command: c.End) -> History:
-        """Return every event of the session, after storing what the run learned if its outputs are still accepted."""
+        """Return every event of the session, after storing its memories if its outputs are still accepted."""
         del command
         events = await session.ledger.events()
         run = session.run
@@ -332,7 +332,7 @@ class World:
         return History(at=session.now(), events=events)
 
     async def _remember(self, session: ActiveSession) -> None:
-        """Store what the run learned in the library; a failure does not keep the run from ending."""
+        """Store the memories of the run in the library; a failure does not keep the run from ending."""
         library, state = self._services.library, session.run.state
         if library is None or not state.memory or state.phase is not Phase.COMMIT:
             return

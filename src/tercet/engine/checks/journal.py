@@ -48,7 +48,7 @@ class DamagedSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def row_fault(row: SessionRow) -> str:
-    """Return what is wrong with the row of a session; empty if a list can show it."""
+    """Return the defect of a session's row; empty if a list can show it."""
     texts = (row.session_id, row.status, row.pack, row.pack_hash, row.snapshot, row.intent, row.owner)
     if not all(_is_text(text) for text in (*texts, row.next_step or "")):
         return "its row holds bytes that are not text"
@@ -91,14 +91,14 @@ def _is_text(text: object) -> bool:
 
 _PAGE = 200
 _TRIES = 3
-"""How often to read a session that changes while it is checked."""
+"""The number of times to read a session that changes while it is checked."""
 _RESTORE = "restore a copy from before the damage; the rest of the journal can be used"
 _RENAME = "give the stream its old name, or restore a copy from before the damage"
 _NO_RESUME = "do not resume the session before a copy from before the damage is restored"
 
 
 class JournalProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """A place in a journal that is not as it was written."""
+    """A damaged place in a journal."""
 
     place: str
     what: str
@@ -210,7 +210,8 @@ class _Check:
             await self._check_beside(tenant, stream)
 
     async def _check_beside(self, tenant: str, stream: str) -> None:
-        """Check that a stream that is not a session holds what its name says, and no claims but those of its keys."""
+        """Check that a stream that is not a session has the content that its name promises, and only the claims of its
+        keys."""
         after = 0
         own: set[str] = set()
         while page := await self._journal.read(tenant, stream, after=after, limit=_PAGE):

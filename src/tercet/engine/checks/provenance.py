@@ -43,7 +43,7 @@ _PURPOSES: dict[Phase, CostPhase] = {
     Phase.FAIL: "execution",
     Phase.HALT: "execution",
 }
-"""What the cost of each phase is attributed to; FAIL is compensation."""
+"""The area to which the cost of each phase is attributed; FAIL is compensation."""
 
 
 @dataclass(frozen=True, kw_only=True)

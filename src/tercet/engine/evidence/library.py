@@ -47,7 +47,7 @@ NO_LIBRARY_EVIDENCE = LibraryEvidence()
 
 @dataclass(frozen=True)
 class Library:
-    """An evidence store and its retriever: the store's own search, unless another one is given."""
+    """An evidence store and its retriever: the given one, else the store's own search."""
 
     store: EvidenceStore
     retriever: Retriever | None = None
@@ -133,7 +133,8 @@ class Library:
     async def remember(
         self, tenant: str, session: str, proposals: Iterable[tuple[MemoryProposal, bool]], now: int
     ) -> None:
-        """Store what a run learned as evidence in a snapshot of its own; each proposal says whether all its sources are trusted.
+        """Store the memories of a run as evidence in a snapshot of its own; each proposal says whether all its sources
+        are trusted. This is idempotent, since another process may have done it and crashed before recording that.
 
         This is idempotent, since another process may have done it and crashed before recording that.
         """

@@ -67,7 +67,8 @@ async def retrieve(
 async def search(
     config: RunConfig, library: Library | None, searches: Sequence[EvidenceQuery], now: int
 ) -> list[Fact]:
-    """Return what the pinned snapshot answers; raises `UsageError` if it is not available, which differs from no answer."""
+    """Return the facts of the pinned snapshot; raises `UsageError` if it is not available, which differs from an empty
+    result."""
     opened = _demand_library(config, library)
     return await opened.find(config.ctx.tenant, config.library_snapshot, config.library_hash, searches, now)
 
@@ -97,6 +98,6 @@ def keep(facts: Collection[Fact]) -> bytes:
 
 
 def _stored_form(fact: Fact) -> JsonObject:
-    """Return a fact with all its fields and its source, as it is stored."""
+    """Return a fact with all its fields and its source, in its stored form."""
     dumped = fact.evidence.model_dump(mode="json")
     return {"evidence": dumped, "citation": fact.citation.model_dump(mode="json", exclude_none=True)}

@@ -34,7 +34,7 @@ MAX_STEPS = 12
 """How many steps a model may write at a time."""
 _NUMBERED = re.compile(r"s([0-9]{1,6})")
 _ASKED = ("replan", "modify")
-"""The answers of people whose note says what they want."""
+"""The answers with which a person asks for a change in a note."""
 
 
 class ModelPlanner:
@@ -78,7 +78,7 @@ class ModelPlanner:
 
 
 def assign(config: RunConfig, state: State, max_steps: int = MAX_STEPS) -> Assignment:
-    """Return what a model has to plan now; raises `PlanningError` if no tools or steps are left."""
+    """Return the planning task for a model; raises `PlanningError` if no tools or steps are left."""
     tools = config.compiled.offered
     before = read_plan(state.plan) if state.plan else None
     ended = [name for name, step in state.steps.items() if step.status in ("done", "skipped")]
@@ -170,7 +170,7 @@ def _results(config: RunConfig, state: State, before: Plan, done: tuple[str, ...
 
 
 def _complaints(state: State) -> Iterator[Complaint]:
-    """Yield why the previous plan was abandoned, and what was wrong with the answers since."""
+    """Yield why the previous plan was abandoned, and the faults of the answers since."""
     refusals, failed = _refusals(state), _failed_steps(state)
     for refusal in refusals:
         yield Complaint(

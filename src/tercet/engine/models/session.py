@@ -124,7 +124,7 @@ class ModelSession:
         """Why no model answered, by the question's number."""
 
     async def conduct(self, inquiry: Inquiry[ResultT]) -> ResultT:
-        """Run an inquiry and return its result. Raises what it raises, and `Interrupted`."""
+        """Run an inquiry and return its result. Raises its errors, and `Interrupted`."""
         try:
             thought = await self._think(partial(next, inquiry))
             for number in count():
@@ -164,7 +164,7 @@ class ModelSession:
         return found.as_reply(text)
 
     async def _ask(self, question: Question) -> Reply:
-        """Ask one model after the other, each again while a retry may help and retries are left."""
+        """Ask one model after another, each again while a retry may help and retries are left."""
         faults: list[str] = []
         fault = ModelFault("there is no model to ask", code="model_refused")
         is_other_wanted = question.purpose == OTHER_MODEL and len(self._models) > 1

@@ -100,7 +100,7 @@ def unread_text(place: str, text: str) -> ReadText:
 
 
 def _put(outputs: JsonObject, asked: ToRead, read: ReadText) -> JsonObject:
-    """Return the outputs with a rendered text put in; numbers and choices have no slots and stay unchanged."""
+    """Return the outputs with a rendered text inserted; numbers and choices have no slots and stay unchanged."""
     is_other = not isinstance(pointer.value_at(outputs, asked.pointer), str | None)
     prefix = f"{asked.name}: " if asked.name else ""
     if is_other or not read.text.startswith(prefix):

@@ -168,7 +168,7 @@ class Sampling:
         self._trials = trials
 
     async def draw(self, review: OutputReview) -> e.SamplesDrawn:
-        """Return the samples and what they agree on; raises `Interrupted` if the session is released meanwhile."""
+        """Return the samples and their common result; raises `Interrupted` if the session is released meanwhile."""
         wanted, began = review.sampled, self._session.now()
         source = find_source(review, wanted.into)
         if source is None:

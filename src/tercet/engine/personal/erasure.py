@@ -25,10 +25,10 @@ class Purging(Protocol):
 
 
 class Erasure(msgspec.Struct, frozen=True, kw_only=True):
-    """What the erasure of a subject destroys, or has destroyed."""
+    """The keys and values that the erasure of a subject destroys, or has destroyed."""
 
     key_id: str
-    """The id of the key: tokens carry it, so it says which values were erased, and not whose they were."""
+    """The id of the key: tokens carry it, so it identifies the erased values, but not the person."""
     sessions: tuple[str, ...]
     """The sessions whose request named the subject, as far as they are stored."""
     in_progress: tuple[str, ...] = ()

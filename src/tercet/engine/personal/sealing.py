@@ -83,7 +83,7 @@ class Keyless(Protocol):
 
 
 async def reveal(journal: Journal, tenant: str, value: Any) -> Any:
-    """Return a JSON value with the texts that its tokens stand for, or `erased` where the key was destroyed."""
+    """Return a JSON value with its tokens replaced by their texts, or by `erased` if the key was destroyed."""
     tokens = list(find_tokens(value))
     if not tokens:
         return value
@@ -93,7 +93,7 @@ async def reveal(journal: Journal, tenant: str, value: Any) -> Any:
 
 
 async def reveal_struct(journal: Journal, tenant: str, struct: _T) -> _T:
-    """Return a struct, such as a state or an event, with its personal values: for showing, and never for judging."""
+    """Return a struct, such as a state or an event, with its personal values: only to show it, never to judge it."""
     packed = msgspec.msgpack.encode(struct)
     if _MARK not in packed:
         return struct

@@ -41,7 +41,7 @@ ERASED_CODE = "subject_erased"
 
 
 _MOST_KNOWN = 256
-"""How many sessions a vault remembers the tokens of; those of others are read again."""
+"""The number of sessions whose tokens a vault remembers; those of others are read again."""
 
 
 class Known:
@@ -53,7 +53,7 @@ class Known:
         self._blobs: set[str] = set()
 
     async def refresh(self, journal: Journal, tenant: str, session: str) -> None:
-        """Read what was recorded since the last time."""
+        """Read the events recorded since the last time."""
         while events := await journal.read(tenant, session, after=self._position):
             self._add(each.data for each in events)
             self._position = events[-1].seq
@@ -72,7 +72,7 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True)
 class SealedRequest:
-    """A request without its personal values, and what it was sealed with."""
+    """A request without its personal values, and the tokens in their place."""
 
     request: Request
     plan: Plan | None

@@ -20,7 +20,7 @@ from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import append_next, name_owner, read_all
 
 SERVICE = "_service"
-"""The tenant of what belongs to the service itself."""
+"""The tenant of the streams that belong to the service itself."""
 STREAM = "api_keys"
 PREFIX = "tck_"
 
@@ -29,7 +29,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="created"):
-    """A key: whose it is, what it may do, and until when."""
+    """A key with its owner, its permissions and its expiry."""
 
     id: str
     tenant: str
@@ -57,7 +57,7 @@ _decode = _decoder.decode
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True):
-    """What a key is made for."""
+    """The settings of a new key."""
 
     tenant: str
     actor: str
@@ -98,7 +98,7 @@ def _hash(secret: str) -> str:
 
 
 class ApiKeys:
-    """The keys of a journal, as this process knows them."""
+    """The keys of a journal as known to this process."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -112,7 +112,7 @@ class ApiKeys:
         self._keys[key.id] = key
 
     async def refresh(self) -> None:
-        """Read what was written since this process last looked, unless the change counter says that nothing was."""
+        """Read the new events of the stream, unless the change counter shows that there are none."""
         changes = await self._journal.change_count(SERVICE)
         if changes <= self._changes:
             return

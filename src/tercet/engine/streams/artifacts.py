@@ -165,7 +165,8 @@ def _settled_fields(entry: RollbackEntry, settlement: Settlement) -> dict[str, s
 async def settle_rollback(
     journal: Journal, tenant: str, state: State, step: str, said: Reply, now: int
 ) -> RollbackResult:
-    """Record the settlement of an effect that could not be compensated, and return the result with it.
+    """Record the settlement of an effect that could not be compensated, and return the result with it. Raises
+    `UsageError` for a session that is not over, a step without such an effect, and one that is already settled.
 
     Raises `UsageError` for a session that is not over, a step with nothing to settle, one that is already settled, and a
     person who may not settle it.

@@ -17,7 +17,7 @@ CALLS = "calls"
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call that changes something, and what came of it."""
+    """A call that changes something, with its outcome."""
 
     at: int
     actor: str
@@ -34,7 +34,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call with a request key returned."""
+    """The result of a call with a request key."""
 
     params: str
     result: bytes
@@ -65,7 +65,7 @@ def call_stream(actor: str, method: str, key: str) -> str:
 
 
 async def find_result(journal: Journal, tenant: str, stream: str, params: str) -> bytes | None:
-    """Return what an earlier call with the same key returned; raises `UsageError` if its parameters were others."""
+    """Return the result of an earlier call with the same key; raises `UsageError` if its parameters differ."""
     stored = await read_all(journal, tenant, stream)
     if not stored:
         return None
@@ -82,7 +82,7 @@ async def find_result(journal: Journal, tenant: str, stream: str, params: str) -
 async def keep_result(
     journal: Journal, tenant: str, stream: str, params: str, result: bytes, *, epoch: int
 ) -> None:
-    """Keep what a call returned, under the lease on its stream; the first result counts."""
+    """Store the result of a call, under the lease on its stream; the first result counts."""
     data = name_owner(msgspec.json.encode(CallResult(params=params, result=result)), tenant, stream)
     unit = Append(tenant=tenant, stream=stream, expected=0, epoch=epoch, events=(data,))
     with suppress(

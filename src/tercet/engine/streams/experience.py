@@ -106,7 +106,7 @@ class Experience:
 
     @property
     def rates(self) -> SuccessRates:
-        """Return how often each repair strategy helped."""
+        """Return the success rate of each repair strategy."""
         rates = SuccessRates()
         for lesson in self.lessons:
             for entry in lesson.log:
@@ -127,7 +127,7 @@ class Experience:
 
     @property
     def judges(self) -> dict[str, JudgeRecord]:
-        """How often people refused outputs that each model had judged correct."""
+        """For each model, how often people refused outputs that it had judged correct."""
         passed = [row for row in self.outcomes if row.is_passed]
         return {
             name: JudgeRecord(
@@ -402,7 +402,7 @@ async def read_feedback(journal: Journal, tenant: str, session: str) -> list[Fee
 
 
 def read_entry(data: bytes) -> FeedbackEntry:
-    """Return a correction as it was stored."""
+    """Return a correction in its stored form."""
     fields = msgspec.json.decode(data, type=dict[str, Any])
     fields.pop("of", None)  # the stream that it was written to
     return FeedbackEntry.model_validate(fields)

@@ -44,7 +44,7 @@ class LostHistory(msgspec.Struct, frozen=True, kw_only=True):
     left: int
     """How many events are left."""
     had: int | None
-    """How many there were; None if the commit log does not say."""
+    """Their number; None if the commit log does not record it."""
 
 
 def lost_of(session: str) -> str:
@@ -97,7 +97,7 @@ class _Breaker(Circuit, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def find_foreign(tenant: str, stream: str, stored: Sequence[Stored]) -> str:
-    """Return why a stream that is not a session does not hold what its name says; empty if it does."""
+    """Return why a stream that is not a session lacks the content that its name promises; empty if it has it."""
     kind, _, subject = stream.partition(":")
     if kind not in _KINDS or (kind == STOPS) != (stream == STOPS):
         return "no kind of stream has this name"

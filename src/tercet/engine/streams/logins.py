@@ -10,7 +10,7 @@ from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import name_owner, read_all
 
 KIND = "console_login"
-"""What the names of these streams begin with."""
+"""The prefix of the names of these streams."""
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

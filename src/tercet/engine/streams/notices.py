@@ -68,7 +68,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 def subject_of(notice: str) -> Subject | None:
-    """Return what a notice is about; None if it is not the name of a notice."""
+    """Return the subject of a notice; None if it is not the name of a notice."""
     kind, _, rest = notice.partition(":")
     session, _, place = rest.partition("#")
     position, _, warning = place.partition("#")
@@ -90,7 +90,7 @@ class Queued(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="q
 
     at: int
     event: str
-    """What happened, such as `gate.opened`."""
+    """The reported event, such as `gate.opened`."""
     about: str
     """The gate, or the step whose compensation failed."""
     targets: tuple[str, ...]
@@ -110,7 +110,7 @@ class Attempted(
 
 
 class Dropped(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="dropped"):
-    """What was not delivered by then is not to be delivered."""
+    """The undelivered notifications of a notice are not to be delivered any more."""
 
     at: int
     reason: str
@@ -128,7 +128,7 @@ _decoder: msgspec.json.Decoder[NoticeEvent] = msgspec.json.Decoder(NoticeEvent)
 
 
 class Delivery(msgspec.Struct, kw_only=True):
-    """What became of one notification at one target."""
+    """The state of one notification at one target."""
 
     target: str
     status: DeliveryStatus = "pending"
@@ -141,7 +141,7 @@ class Delivery(msgspec.Struct, kw_only=True):
 
 
 class Notice(msgspec.Struct, kw_only=True):
-    """A notification, and what became of it at each target."""
+    """A notification with its state at each target."""
 
     tenant: str
     name: str
@@ -160,7 +160,7 @@ class Notice(msgspec.Struct, kw_only=True):
 
     @property
     def wakes_at(self) -> int | None:
-        """When it has to be looked at again; None if nothing of it is left to do."""
+        """The time of the next attempt; None if no delivery is left."""
         pending = [each.next_at for each in self.deliveries.values() if each.status == "pending"]
         has_failed = any(each.status == "failed" for each in self.deliveries.values())
         return min(pending, default=NEVER if has_failed else None)
@@ -203,7 +203,7 @@ def fold_notice(tenant: str, name: str, stored: Sequence[Stored]) -> Notice:
 
 
 async def load_notice(journal: Journal, tenant: str, name: str) -> Notice:
-    """Return a notice as it is recorded; one that no process has looked at yet has no targets."""
+    """Return a recorded notice; one that no process has looked at yet has no targets."""
     return fold_notice(tenant, name, await read_all(journal, tenant, name))
 
 

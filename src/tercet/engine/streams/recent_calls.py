@@ -64,7 +64,7 @@ class RecentCall(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is the same call; otherwise only the first compared parameter is the same."""
     outcome: CallOutcome
     attempts: int = 1
-    """How often its step has called it."""
+    """The number of calls of its step."""
     params: dict[str, Any]
     """The compared parameters, without secrets."""
 
@@ -149,7 +149,7 @@ def _mask(name: str, value: Any, depth: int = _DEEPEST) -> Any:
 
 
 KIND = "once"
-"""What the names of these streams begin with."""
+"""The prefix of the names of these streams."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,7 +232,7 @@ class Repeats:
         return len(claims), tuple(sorted(counting, key=lambda call: (call.at, call.session, call.key)))
 
     async def _outcome(self, claim: Claim) -> CallOutcome:
-        """Return what became of a claimed call; one that may still begin is unknown."""
+        """Return the outcome of a claimed call; that of a call that may still begin is unknown."""
         if claim.session == self._session:
             return outcome_of(self._state, claim.key)
         try:

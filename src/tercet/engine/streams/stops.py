@@ -68,7 +68,7 @@ def read(data: bytes, tenant: str) -> Stop:
 
 
 class EmergencyStops:
-    """The stops of a tenant as this process knows them, for runs of one pack."""
+    """The stops of a tenant as known to this process, for runs of one pack."""
 
     def __init__(self, journal: Journal, tenant: str, pack: str) -> None:
         self._journal = journal
