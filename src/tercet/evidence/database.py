@@ -288,7 +288,7 @@ class DatabaseEvidence(ABC, Generic[S]):
         return await self._connections.read(tenant, act)
 
     async def forget(self, tenant: str, snapshot: str) -> None:
-        """Remove a frozen snapshot, and the facts that are in no other."""
+        """Remove a frozen snapshot, and the facts that no other snapshot has."""
         check_snapshots(tenant, snapshot)
 
         async def act(session: S) -> None:

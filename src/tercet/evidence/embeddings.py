@@ -77,7 +77,7 @@ def _load() -> Any:
 
 
 def _text(fact: Evidence) -> str:
-    """Return the text of a fact for the model: its text field if it has one, else all of it."""
+    """Return the text of a fact for the model: its text field if it has one, else the whole fact."""
     members = as_object(fact.content) or {}
     words = [str(members[name]) for name in ("heading", "text") if members.get(name)]
     return " ".join(words) or canonical(fact.content).decode()

@@ -148,7 +148,7 @@ class StoreFull(StoreFault, StoreError):
 
 
 class StoreCorrupt(StoreFault, StoreError):
-    """What is stored is not what was written."""
+    """The stored data is damaged."""
 
     default_code = "evidence_corrupt"
     sentence = "the evidence is damaged at {place}: {reason}"

@@ -51,7 +51,7 @@ class Totals(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A fact that contains a word: its number, how often it contains the word, and its number of words."""
+    """A fact that contains a word: its number, the number of occurrences, and its number of words."""
 
     number: int
     times: int

@@ -61,7 +61,7 @@ def silent(done: int) -> None:
 
 
 class Added(NamedTuple):
-    """What a call added to a draft."""
+    """The changes that a call added to a draft."""
 
     facts: int
     documents: int
@@ -84,7 +84,7 @@ class SnapshotHead(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_frozen(self) -> bool:
-        """Whether it can be read, and never changes."""
+        """Whether it can be read and is immutable."""
         return self.number is not None
 
 

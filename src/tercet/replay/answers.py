@@ -111,7 +111,7 @@ def _demand(run: RecordedRun, kind: type[_CommandT], event: e.Event, step: str |
 
 
 def _at_its_time(derived: e.Event, recorded: e.Event) -> e.Event:
-    """A derived event at the time that was recorded, which is always a fact."""
+    """Return a derived event with the recorded time, which is always a fact."""
     if type(derived) is not type(recorded) or derived.at == recorded.at:
         return derived
     return msgspec.structs.replace(derived, at=recorded.at)
@@ -181,8 +181,8 @@ def _extended(run: RecordedRun, event: e.BudgetExtended) -> Answered:
 def _received(
     run: RecordedRun, message: Message, event: e.GateAnswered | e.SessionCancelled | e.BudgetExtended
 ) -> Answered:
-    """Return the message in the inbox, or else one with what the event says. What it became, and whether that was allowed, is
-    derived."""
+    """Return the message in the inbox, or else one made from its event. Its consequence, and whether it was allowed,
+    is derived."""
     data = run.recording.inbox.get(event.inbox)
     command = c.Receive(
         data=messages.encode(message) if data is None else data, inbox=event.inbox, outside=event.outside
@@ -207,7 +207,7 @@ _PURE = (TemplatePlanner.name, TaskPlanner.name)
 
 
 def _plan_again(run: RecordedRun, command: c.Propose, name: str, at: int) -> Answered:
-    """The pack's own planners are pure functions of the pack, the request and the evidence."""
+    """Ask a planner of the pack again: these are pure functions of the pack, the request and the evidence."""
     planner = pack_planner(run.pack, "", name)
     try:
         plan = drive(ask_planner(planner, run.run.config, run.state))
@@ -224,7 +224,7 @@ def _planning_failed(run: RecordedRun, event: e.PlanningFailed) -> Answered:
 
 
 def planning_failed_as_recorded(run: RecordedRun, event: e.PlanningFailed) -> Answered:
-    """Return what follows when a planner has no plan."""
+    """Return the recorded answer of a planner without a plan."""
     command = _demand(run, c.Propose, event)
     by_pack = event.by_pack and run.state.start.planner in _PURE
     return Answered(command, copy_fields(NotPlanned, event, by_pack=by_pack), "why a planner had no plan")
@@ -256,7 +256,8 @@ def _reviewed(run: RecordedRun, event: e.PlanReviewed) -> Answered:
 
 
 def _turn_judged(run: RecordedRun, event: e.TurnJudged) -> Answered:
-    """Return what an agent and its critics said, where they are pure and installed; else it is a fact."""
+    """Return the judgement of an agent and its critics, if they are pure and installed; else the recorded one, as a
+    fact."""
     command = _demand(run, c.Reflect, event)
     if (again := run.reflect(event.at)) is not None:
         return Answered(command, again)
@@ -315,7 +316,7 @@ def _completed(run: RecordedRun, event: e.Complete) -> Answered:
 
 
 def _repeats_checked(run: RecordedRun, event: e.RepeatsChecked) -> Answered:
-    """Derive the check for earlier calls; what it found is a fact."""
+    """Derive the check for earlier calls; its result is a fact."""
     if (search := run.due(c.CheckRepeats, at=event.at, step=event.step)) is not None:
         return Answered(search, RepeatsFound(at=event.at, found=event.found), _REPEATS)
     command = _demand(run, c.Dispatch, event, event.step)
@@ -344,7 +345,7 @@ def _judged(run: RecordedRun, event: e.StepJudged | e.LoopGuardTripped | e.Decis
 
 
 def _settled(run: RecordedRun, event: e.Settled) -> Answered:
-    """Return what followed from an unknown outcome: by what the tool declares, or by what it found when it looked it up."""
+    """Return how an unknown outcome was settled: by the tool's declaration, or by the result of its look-up."""
     if event.by == "lane":
         return Answered(_demand(run, c.AskForLane, event, event.step), LaneGate(at=event.at), _LANE)
     command = _demand(run, c.Settle, event, event.step)
@@ -414,7 +415,8 @@ def judged_earlier(run: RecordedRun) -> bool:
 
 
 def _outputs_judged(run: RecordedRun, event: Judged) -> Answered:
-    """Return what VERIFY, CRITIQUE or REPAIR comes to with the recorded answers of models; raises `Unrecorded` if one is missing."""
+    """Return the result of VERIFY, CRITIQUE or REPAIR with the recorded answers of models; raises `Unrecorded` if one
+    is missing."""
     if judged_earlier(run):
         return Answered(_JUDGING[type(event)](), Observed(event=event), _EARLIER)
     command = _demand(run, _JUDGING[type(event)], event)
@@ -431,7 +433,7 @@ def _samples_drawn(run: RecordedRun, event: e.SamplesDrawn) -> Answered:
 
 
 def _reported(run: RecordedRun, event: e.RunReported) -> Answered:
-    """Return what follows from how a run was to end; how that was decided by earlier rules for outputs is a fact."""
+    """Return the report that follows from the exit of a run; an exit decided by earlier rules for outputs is a fact."""
     command = _demand(run, c.Score, event)
     is_fact = bool(event.exit) and judged_earlier(run)
     answer = History(at=event.at, events=run.events, exit=event.exit if is_fact else {})

@@ -34,7 +34,8 @@ def event_type(event: e.Event) -> str:
 
 
 def compare(position: int, recorded: e.Event, expected: e.Event) -> Difference | None:
-    """Return the first field in which two events differ; None if they say the same, be it in another order of members.
+    """Return the first field in which two events differ; None if they are equal except for the order of members. A
+    pack is kept as canonical JSON, so its declarations may come in another order than in its files.
 
     A pack is kept as canonical JSON, so what it declares may come in another order than its author wrote it in.
     """
@@ -48,7 +49,8 @@ def compare(position: int, recorded: e.Event, expected: e.Event) -> Difference |
 def differing(
     position: int, event: e.Event, field: str, recorded: Any, expected: Any, check: str = ""
 ) -> Difference:
-    """A field in which an event differs from what was due, and what to check; by default what its type suggests."""
+    """Return the difference between an event and the expected one in a field, with the check to make; by default the
+    one for its type."""
     return Difference(
         position=position,
         event=event_type(event),
@@ -94,11 +96,11 @@ def _first(path: str, recorded: Any, expected: Any) -> tuple[str, Any, Any] | No
 
 
 def _is_same(recorded: Any, expected: Any) -> bool:
-    """Return whether two scalars are one in JSON, which has no other number 129.0 than 129."""
+    """Return whether two scalars are equal in JSON, where 129.0 and 129 are the same number."""
     is_number = all(type(value) in (int, float) for value in (recorded, expected))
     return (is_number or type(recorded) is type(expected)) and recorded == expected
 
 
 def not_due(position: int, recorded: e.Event, due: str) -> Difference:
-    """An event that was recorded where nothing of the kind could happen."""
+    """Return the difference for an event that was recorded where none of its kind could happen."""
     return differing(position, recorded, "type", event_type(recorded), due)

@@ -40,19 +40,19 @@ class GoldenRun(Published):
     difference: Absent[Difference] = None
     """The first difference from the recorded run."""
     change: Absent[VerdictChange] = None
-    """The first verdict that would be another one, under another pack."""
+    """The first verdict that would change under another pack."""
     error: Absent[str] = None
 
 
 class Expected(Published):
-    """What a person said about a golden run: it came out wrong, and must come out otherwise under a better pack."""
+    """The expected outcome of a golden run that a person has corrected: a better pack must lead to another one."""
 
     feedback: str
     session_id: str
     author: str
     correction: str
     expected: dict[str, Any] = {}
-    """The outputs that would have been right. Replay cannot make them; it tells whether the wrong ones are refused."""
+    """The right outputs. Replay cannot produce them, but it reports whether the wrong ones are refused."""
     is_accepted: bool
     """Whether the run should have been accepted."""
 
@@ -77,7 +77,7 @@ class GoldenReport(Published):
 
 
 def file_name(session: str) -> str:
-    """The file that a run is kept in; raises `UsageError` for a name that a bundle may have and no file should."""
+    """Return the file of a run; raises `UsageError` for a name that a bundle may have and a file should not."""
     if not _PLAIN.fullmatch(session):
         raise UsageError(
             f"a run that is called {session[:80]!r} has no file name",
@@ -126,7 +126,7 @@ def check(
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> GoldenReport:
-    """Judge every run of a folder again, as it was or under another pack."""
+    """Judge every run of a folder again, under its own or another pack."""
     files, unreadable = files_in(folder), dict[Path, str]()
     judged = iter(_judge_run(_readable(files, unreadable), pack, workers, progress))
     found = tuple(_golden(file, unreadable[file] if file in unreadable else next(judged)) for file in files)
@@ -144,7 +144,7 @@ def check(
 
 
 def _readable(files: Iterable[Path], unreadable: dict[Path, str]) -> Iterator[Recording]:
-    """The runs in files, each when it is asked for; of one that cannot be read it is kept why."""
+    """Yield the runs in files, each read when it is requested; keeps the errors of unreadable files."""
     for file in files:
         try:
             yield asyncio.run(load_bundle(file))
@@ -164,7 +164,7 @@ def _judge_run(
 
 
 class _Replay:
-    """Judges runs as they were, with the packs of those before them; of one that cannot be judged it says why."""
+    """Judges runs under their own packs and those of earlier runs; reports why a run cannot be judged."""
 
     def __init__(self) -> None:
         self._rulebook = RuleSource()
@@ -180,7 +180,7 @@ class _Replay:
 
 
 def _corrected(file: Path, judged: Rejudged, wanted: Expected) -> GoldenRun:
-    """A run that a person has corrected: it is right only if it comes out otherwise than it did."""
+    """Return the result for a run that a person has corrected: it passes only if its outcome changes."""
     is_right = (judged.new_status == "completed") == wanted.is_accepted
     should = "should have been accepted" if wanted.is_accepted else "should not have been accepted"
     said = (

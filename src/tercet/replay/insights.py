@@ -19,7 +19,7 @@ from tercet.journal.protocol import Journal
 from tercet.quality.verification.similarity import token_similarity
 
 ALIKE = 0.35
-"""From which likeness on two corrections of one place say the same."""
+"""The least similarity of two corrections of one place that count as the same."""
 MOST_EXAMPLES = 3
 
 
@@ -77,7 +77,7 @@ async def placed_feedback(journal: Journal, tenant: str, *, pack: str | None = N
 
 
 def blame_of(feedback: Feedback, state: State, record: JsonObject) -> Blame:
-    """Return what a correction is about."""
+    """Return the subject of a correction."""
     decision = str(record["decision_id"])
     refused = next((each for each in reversed(record["verdicts"]) if each.get("kind")), None)
     if refused is not None:
@@ -104,7 +104,7 @@ def _tool(state: State, step: str) -> str:
 
 
 def cluster(placed: Iterable[Placed]) -> tuple[Insight, ...]:
-    """Return what corrections come to, the most frequent first."""
+    """Return a summary of corrections, the most frequent first."""
     groups: dict[Blame, list[list[Placed]]] = {}
     for each in sorted(placed, key=_age):
         clusters = groups.setdefault(each.blame, [])

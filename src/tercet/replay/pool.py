@@ -23,16 +23,16 @@ _FoundT = TypeVar("_FoundT")
 BATCH = 20
 """How many runs a process is given at a time."""
 BATCH_BYTES = 8 * 2**20
-"""A batch with so many bytes is full, however few runs that are."""
+"""The number of bytes that fill a batch, whatever the number of runs."""
 FEW = 60
-"""So many runs are judged sooner than another process is started."""
+"""The number of runs that are judged faster than another process starts."""
 
 _job: list[Callable[[Any], Any]] = []
 """The job of this process, one of a pool."""
 
 
 def most_held(workers: int) -> int:
-    """Return how many runs are in memory at most while so many processes judge them."""
+    """Return the maximum number of runs in memory for a number of processes."""
     return 1 if workers < 2 else BATCH * (workers + 1)
 
 

@@ -59,7 +59,7 @@ _REFUSED = (
 """The prefixes of refused audit events."""
 _ROOTS = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]))
 _FOLDERS = tuple(f"{folder}{os.sep}" for root in _ROOTS for folder in {root, os.path.realpath(root)})
-"""Where the code of the interpreter and of what is installed lies."""
+"""The folders with the code of the interpreter and of installed packages."""
 _CODE = (".py", ".pyc", ".so", ".pyd")
 
 
@@ -176,7 +176,7 @@ _C = TypeVar("_C", bound=c.Command)
 
 
 class RecordedRun:
-    """A run whose events are folded again, under the pack that it was recorded with or another one."""
+    """A run whose events are folded again, under its own pack or another one."""
 
     def __init__(self, recording: Recording, rules: RuleSource) -> None:
         self.recording = recording
@@ -213,7 +213,7 @@ class RecordedRun:
         return self._pack
 
     def fold(self, event: e.Event) -> State:
-        """Apply an event as it was recorded; raises `IllegalEvent`."""
+        """Apply a recorded event; raises `IllegalEvent`."""
         if isinstance(event, e.SessionStarted | e.SessionMigrated) and self._pinned_by is not event:
             self.pin(event)
         self.run.fold(event)
@@ -253,7 +253,7 @@ class RecordedRun:
         return drive(self._agent.reflect(self.run, self.events, at))
 
     def commands(self) -> tuple[c.Command, ...]:
-        """Return what `decide` says is due."""
+        """Return the commands that `decide` returns."""
         if self._due[0] != self.state.position:
             self._due = (self.state.position, tuple(decide(self.run)))
         return self._due[1]
@@ -266,7 +266,7 @@ class RecordedRun:
         return None
 
     def following(self) -> Iterator[e.Event]:
-        """Yield the recorded events after the one that is being derived, as far as they can be read."""
+        """Yield the recorded events after the one that is being derived, up to the first unreadable one."""
         for data in self.recording.events[len(self.events) + 1 :]:
             try:
                 yield codec.decode(data)
@@ -274,7 +274,7 @@ class RecordedRun:
                 return
 
     def output_review(self, repairers: int = 0) -> OutputReview:
-        """Return what is judged of the outputs."""
+        """Return the review of the outputs."""
         run = self.run
         found = transcript.run_of(run.config, run.followed, run.state, self.events, run.blobs)
         return OutputReview(

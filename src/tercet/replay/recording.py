@@ -86,8 +86,8 @@ async def _blobs(journal: Journal, tenant: str, events: Iterable[e.Event]) -> di
 
 
 def _named(events: Iterable[e.Event]) -> Iterator[tuple[str, bool]]:
-    """Yield the digests that events name, and whether replay is impossible without them: an installed pack may take the
-    place of the one that a session has kept, a question may be taken as recorded, and a record is made again."""
+    """Yield the digests that events name, and whether replay needs their content: an installed pack may replace the
+    stored one, a question may be taken from its event, and a record is made again."""
     for event in events:
         if isinstance(event, e.SessionStarted | e.SessionMigrated):
             yield event.pack_hash, False

@@ -39,7 +39,7 @@ from tercet.replay.rules import Agents, Recalls, RuleSource
 from tercet.view.run import Count, Difference, ReplayReport
 
 _TOLD = ("lane", "status", "verdict", "outputs", "proposals", "used", "evidence_refs")
-"""What an envelope says that follows from the events of the lane."""
+"""The fields of an envelope that follow from the events of the lane."""
 
 
 def judge_lanes(
@@ -115,7 +115,7 @@ async def replay(
 
 
 def replay_recording(recording: Recording, rulebook: RuleSource | None = None) -> ReplayReport:
-    """Judge a recorded run again. Nothing is read, written or called while that is done."""
+    """Judge a recorded run again. Meanwhile nothing is read, written or called."""
     rules = rulebook or RuleSource()
     rules.prepare(recording)
     with guarded():
@@ -150,7 +150,7 @@ class _Job:
 
     @classmethod
     def of(cls, packs: Iterable[Pack]) -> _Job:
-        """Return one that has these packs installed."""
+        """Return a job that has these packs installed."""
         return cls(tuple(pack.content for pack in packs))
 
     def __reduce__(self) -> tuple[type[_Job], tuple[tuple[bytes, ...]]]:
@@ -173,7 +173,7 @@ class _Replay:
         self._without_point: tuple[int, e.Event] | None = None
         """The first verdict since the last point, with its position."""
         self._reports: tuple[JsonObject, JsonObject] | None = None
-        """The last report on the run: as recorded, and as it was derived."""
+        """The last report on the run: the recorded one and the derived one."""
 
     def report(self) -> ReplayReport:
         difference = self._difference()
@@ -263,7 +263,7 @@ class _Replay:
             self._rederived[type(event)] += 1
 
     def _due(self) -> str:
-        """The event that was expected."""
+        """Return the expected event."""
         commands = self._run.commands() if self._run.events else ()
         return ", ".join(dict.fromkeys(type(command).__name__ for command in commands)) or NOTHING
 
@@ -281,7 +281,7 @@ class _Replay:
         return _other_checkpoint(stored, stored.hash[:27], f"the {stored.kind} of state {here}")
 
     def _missing_point(self) -> Difference | None:
-        """A verdict that was recorded without the point that is written together with it."""
+        """Return the difference for a verdict without the point that is written together with it."""
         if self._without_point is None:
             return None
         position, event = self._without_point
@@ -305,7 +305,7 @@ class _Replay:
         return None
 
     def _unfinished(self) -> Difference | None:
-        """An event that was appended together with the last one, and is not there."""
+        """Return the difference for a missing event that is appended together with the last one."""
         if not self._run.owed:
             return None
         owed, behind = self._run.owed[0], len(self._recording.events) + 1
@@ -315,7 +315,7 @@ class _Replay:
 
 
 def is_not_judgeable(error: Exception) -> bool:
-    """Return whether an exception says that a run cannot be judged here, and not that something is wrong with what it tells.
+    """Return whether an exception means that a run cannot be judged here, rather than that its record is wrong.
 
     Everything else is a difference: recorded bytes may be anything, and folding or judging them may then raise anything.
     """
@@ -361,7 +361,7 @@ def _by_position(stored: Iterable[StoredCheckpoint]) -> dict[int, list[StoredChe
 
 
 def _stray_checkpoint(points: dict[int, list[StoredCheckpoint]]) -> Difference | None:
-    """A checkpoint of something that is not recorded."""
+    """Return the difference for a checkpoint of something that is not recorded."""
     for stored in (each for position in sorted(points) for each in points[position]):
         return _other_checkpoint(stored, stored.hash[:27], "none: the events end before it")
     return None

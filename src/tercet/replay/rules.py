@@ -43,7 +43,7 @@ class Recalls(Protocol):
         ...
 
     def recall(self) -> RecalledStepper | None:
-        """The agent at the beginning of a run that is judged again; None unless all its critics are pure."""
+        """Return the agent at the beginning of a run that is judged again; None unless all its critics are pure."""
         ...
 
 
@@ -68,7 +68,7 @@ class Agents:
             self._known.setdefault(agent.name, []).append(agent)
 
     def recall(self, planner: str, pack_hash: str) -> RecalledStepper | None:
-        """The agent that a session was recorded with, if it is here, its pack is the same, and its critics are pure."""
+        """Return the agent of a session, if it is installed, its pack is the same, and its critics are pure."""
         found = (agent for agent in self._known.get(planner, ()) if agent.pack_hash == pack_hash)
         return next((stepper for agent in found if (stepper := agent.recall()) is not None), None)
 
@@ -109,7 +109,7 @@ MOST_KEPT = 64
 
 
 class RuleSource:
-    """Packs by their hash. One serves any number of runs, and keeps what it has computed for them."""
+    """Packs by their hash. One source serves any number of runs, and keeps the values that it has computed for them."""
 
     def __init__(
         self, packs: Iterable[Pack] = (), *, instead: Pack | None = None, agents: Agents | None = None
@@ -123,7 +123,7 @@ class RuleSource:
         self._with_evidence: dict[tuple[str, str, str], Pack] = {}
 
     def prepare(self, recording: Recording) -> None:
-        """Load what a run needs and is installed here; nothing is loaded any more while it is judged."""
+        """Load the installed agent of a run; nothing is loaded any more while the run is judged."""
         if self.instead is None:
             self._agents.prepare(recording)
 
@@ -134,7 +134,7 @@ class RuleSource:
         return self._agents.recall(str(state.start.planner), str(state.start.pack_hash))
 
     def pack_for(self, recording: Recording, state: State) -> Pack:
-        """The pack of a session with the evidence that the session has kept; raises `UsageError` if it is nowhere."""
+        """Return the pack of a session with its stored evidence; raises `UsageError` if there is none."""
         start = state.start
         evidence, snapshot = str(start.evidence), str(start.snapshot)
         wanted = start.pack_hash if self.instead is None else self.instead.hash
@@ -161,7 +161,7 @@ class RuleSource:
         return pack
 
     def own(self, recording: Recording, state: State) -> Pack | None:
-        """The pack that a session was recorded with; None if it is not here."""
+        """Return the pack that a session was recorded with; None if it is not available."""
         wanted = str(state.start.pack_hash)
         if wanted not in self._read and wanted in recording.blobs:
             _make_room(self._read)
@@ -181,7 +181,7 @@ class RuleSource:
 
 
 def _with_evidence(pack: Pack, snapshot: str, facts: tuple[Evidence, ...]) -> Pack:
-    """A pack with the evidence that a session has kept, in place of its own; a snapshot may be empty."""
+    """Return a pack with the stored evidence of a session in place of its own; a snapshot may be empty."""
     times = {snapshot: _LONG_AGO} if snapshot else {}
     return pack.model_copy(update={"evidence": facts, "snapshot_times": times})
 
@@ -190,7 +190,8 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def _rebase_context(ctx: RunContext, own: Pack, other: Pack) -> RunContext:
-    """Return the frame of a run under another pack: what its own pack gave it, the other one gives; what its caller gave stays."""
+    """Return the frame of a run under another pack, which replaces the values from its own pack; those from its caller
+    stay."""
     budget = ctx.run_budget
     given = {
         name: getattr(other.budget, name)

@@ -24,7 +24,7 @@ from tercet.view.events import RunData, StoredFact
 from tercet.view.run import unreadable
 
 _SHELVED = "library"
-"""Marks what a session has stored of a library, beside the fields of the fact."""
+"""Marks the stored facts of a library, beside the fields of the fact."""
 
 
 async def read_run(journal: Journal, tenant: str, session: str) -> RunData:

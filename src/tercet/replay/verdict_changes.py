@@ -38,13 +38,13 @@ class VerdictWords:
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def is_same(self, other: VerdictWords) -> bool:
-        """Return whether another verdict says the same; reasons and scores may differ."""
+        """Return whether another verdict has the same outcome; reasons and scores may differ."""
         return (self.verdict, dict(self.details)) == (other.verdict, dict(other.details))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BothVerdicts:
-    """A verdict as it was recorded, and as it would be now."""
+    """A recorded verdict, and the one that is derived now."""
 
     old: VerdictWords
     new: VerdictWords
@@ -71,7 +71,7 @@ def compare_verdict(run: RecordedRun, event: e.Event) -> BothVerdicts | None:
 
 
 def _describe(event: e.Event) -> VerdictWords:
-    """Return what an event says, in words that can be compared."""
+    """Return the content of an event in comparable words."""
     match event:
         case e.PlanReviewed():
             return _describe_review(event.verdict)
@@ -153,7 +153,7 @@ def _both(event: e.Event, now: e.Event) -> BothVerdicts:
 
 
 def _derived(run: RecordedRun, event: e.Event) -> BothVerdicts | None:
-    """Return a verdict that `resolve` comes to with the recorded answer; none if the verdict itself is a fact."""
+    """Return the verdict that `resolve` derives from the recorded answer; none if the verdict itself is a fact."""
     derived = derive(run, event)
     run.owed.clear()
     if derived is None or derived.fact or type(derived.event) is not type(event):
@@ -213,7 +213,7 @@ def _call(run: RecordedRun, event: _Call) -> BothVerdicts | None:
 
 
 def _is_fact(event: _Call) -> bool:
-    """Refusals that follow from time, people and circuits, and questions about what happened."""
+    """Refusals that follow from time, people and circuits, and questions about outcomes."""
     match event:
         case e.StepRefused():
             return event.code in (ROLE_LOST, "circuit_open", "evidence_expired", "retries_exhausted")
@@ -256,7 +256,7 @@ _NOW: dict[type[e.Event], Callable[[RecordedRun, Any], BothVerdicts | None]] = {
 
 
 def as_builtins(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the details of a verdict as JSON, without what is empty."""
+    """Return the details of a verdict as JSON, without empty fields."""
     plain = msgspec.json.decode(
         msgspec.json.encode({name: value for name, value in details.items() if value})
     )

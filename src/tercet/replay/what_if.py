@@ -23,7 +23,7 @@ from tercet.replay.verdict_changes import BothVerdicts, VerdictWords, as_builtin
 
 
 class JudgedAs(Published):
-    """One verdict, with what it turns on and why."""
+    """One verdict, with its code and its reasons."""
 
     verdict: str
     details: dict[str, Any] = {}
@@ -31,7 +31,7 @@ class JudgedAs(Published):
 
 
 class VerdictChange(Published):
-    """The first verdict of a run that would be another one."""
+    """The first verdict of a run that would change."""
 
     position: int
     event: str
@@ -49,9 +49,9 @@ class Rejudged(Published):
     recorded_pack: str
     outcome: Literal["unchanged", "changed", "unreadable"]
     old_status: str
-    """How the session stands where its record ends."""
+    """The status of the session at the end of its record."""
     new_status: str
-    """How it would stand after the changed verdict; the same where nothing changed."""
+    """Its status after the changed verdict; the same if no verdict changed."""
     old_scores: dict[str, float] = {}
     new_scores: dict[str, float] = {}
     """By evaluator, where both were scored; empty if the run would not come that far."""
@@ -74,7 +74,7 @@ class WhatIfReport(Published):
 
     @classmethod
     def of(cls, pack: Pack, found: Sequence[Rejudged]) -> WhatIfReport:
-        """The report of what was found under a pack."""
+        """The report on recorded runs under another pack."""
         outcomes = [each.outcome for each in found]
         return cls(
             pack=pack.ref,
@@ -87,7 +87,7 @@ class WhatIfReport(Published):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether every run would be judged as it was."""
+        """Whether every run would be judged as before."""
         return self.changed == self.unreadable == 0
 
 
@@ -98,7 +98,8 @@ def what_if(
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> WhatIfReport:
-    """Judge recorded runs under another pack, in so many processes; `progress` receives how many are done."""
+    """Judge recorded runs under another pack, in a number of processes; `progress` receives the number of finished
+    runs."""
     found = on_all_cores(_Rejudge(pack.content), runs, workers=workers, progress=progress)
     return WhatIfReport.of(pack, found)
 
@@ -109,7 +110,7 @@ def rejudge_each(runs: Iterable[Recording], pack: Pack, *, workers: int | None =
 
 
 class _Rejudge:
-    """Judges runs under the pack with this content; it can be handed to another process."""
+    """Judges runs under the pack with this content; it can be sent to another process."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -181,7 +182,7 @@ class _Judging:
         return self.conclude(outcome="changed", change=change, new_status=status)
 
     def _not_started(self, position: int, event: e.Event, error: TercetError) -> Rejudged:
-        """A request that the other pack does not even begin with."""
+        """A request that the other pack does not accept."""
         change = VerdictChange(
             position=position,
             event=event_type(event),

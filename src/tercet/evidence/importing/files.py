@@ -79,7 +79,7 @@ def _expand(path: Path, report: Report) -> Iterator[Path]:
 
 
 def _leads_outside(root: Path, path: Path, report: Report) -> bool:
-    """Return whether a file of a folder is a link that leads out of it, which is noted."""
+    """Return whether a file of a folder is a link to a place outside, which is noted."""
     if not path.is_symlink() or path.resolve().is_relative_to(root.resolve()):
         return False
     report.note(

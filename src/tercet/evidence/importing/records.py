@@ -78,7 +78,8 @@ MAX_LINE = MAX_FACT_BYTES
 
 
 class _Line(NamedTuple):
-    """A line of a file, with its number from 1 and its byte length; `fault` says why its text cannot be read."""
+    """A line of a file, with its number from 1 and its byte length; `fault` is the reason why its text cannot be
+    read."""
 
     number: int
     text: str

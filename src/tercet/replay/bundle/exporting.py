@@ -64,7 +64,7 @@ class BundleWriter:
         self._put(FIRST_LINE)
 
     def add(self, kind: Kind, payload: bytes, **members: Any) -> None:
-        """One more record; `members` are those that the header of its kind has beside the usual ones."""
+        """Add one record; `members` are the additional header fields of its kind."""
         header = self._header(kind, sha256(payload).hexdigest(), len(payload), members)
         self._previous, line = encode_header(header)
         if len(line) > MAX_LINE:
@@ -204,7 +204,7 @@ async def export_run(
     signer: PrivateKey | None = None,
     is_forced: bool = False,
 ) -> Exported:
-    """Put a run into a file.
+    """Export a run into a file.
 
     Raises `UsageError` for a session that is not there, a pack that the run was not pinned to, and a file that is there
     already; `JournalCorrupt` where the journal does not hold what was written: damage is not handed on.

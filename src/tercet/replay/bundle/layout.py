@@ -32,7 +32,7 @@ START = sha256(FIRST_LINE).hexdigest()
 MAX_LINE = 8192
 """A longer header is none."""
 SIGNED = b"tercet-bundle-signature 1\n"
-"""Stands before what is signed, so that no signature of something else can be taken for one."""
+"""The prefix of the signed data, so that no signature of other data can be taken for one."""
 
 Kind = Literal["manifest", "event", "checkpoint", "blob", "pack", "file", "end"]
 ORDER: tuple[Kind, ...] = ("manifest", "event", "checkpoint", "blob", "pack", "file", "end")
@@ -46,13 +46,14 @@ _MORE: dict[Kind, frozenset[str]] = {
 """The members that the header of a kind has beside those that all have."""
 _SOME = ("stream", "seq", "checkpoint", "pack", "path", "signer")
 _MOST = 2**53 - 1
-"""No number is larger: every language reads it as it is."""
+"""The largest number: every language reads it exactly."""
 _NOT_IN_PATHS = "\\:\x7f"
 _HEX = frozenset("0123456789abcdef")
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The header of a record. `sha256` and `size` are those of its payload; of the end, those of all before it."""
+    """The header of a record. `sha256` and `size` are those of its payload; in the last record, those of all records
+    before."""
 
     kind: Kind
     n: int
@@ -106,7 +107,7 @@ def encode_header(header: Header) -> tuple[str, bytes]:
 
 
 def decode_header(line: bytes) -> tuple[str, Header] | None:
-    """Return the hash and the header in a line; None if it is not one that was written so."""
+    """Return the hash and the header in a line; None if the line was not written in this form."""
     found, space, text = line[:64], line[64:65], line[65:-1]
     if space != b" " or line[-1:] != b"\n" or found != sha256(text).hexdigest().encode():
         return None
@@ -183,7 +184,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Seal:
-    """The end of a bundle: the hash over all of it, and the signer."""
+    """The end of a bundle: the hash over all records, and the signer."""
 
     hash: str
     records: int
@@ -202,7 +203,7 @@ MAX_BYTES = 2**20
 
 
 class StreamEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream of the journal: how many events the bundle has of it, and its chain at the last of them."""
+    """A stream of the journal: the number of its events in the bundle, and its chain at the last one."""
 
     name: str
     events: int
@@ -218,7 +219,7 @@ class PackEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which run it is, how far it was, and what the bundle holds of it."""
+    """The run of the bundle, its status, and the contents of the bundle."""
 
     format: Literal[1] = 1
     tenant: str
@@ -271,7 +272,7 @@ _decoder = msgspec.json.Decoder(Manifest)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Return a manifest as it is written in a bundle."""
+    """Return a manifest in its written form."""
     return canonical(msgspec.to_builtins(manifest))
 
 

@@ -142,13 +142,13 @@ class BundleJournal(ReadOnlyJournal):
         skip: int = 0,
         where: SessionFilter | None = None,
     ) -> list[SessionRow]:
-        """The one session that there is."""
+        """Return the row of the only session."""
         rows = [] if before is not None else self._rows(tenant)
         wanted = where or SessionFilter(status=status)
         return [row for row in rows if wanted.admits(row)][skip : skip + max(limit, 0)]
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
-        """The one session that there is, if it begins with the prefix."""
+        """Return the id of the only session, if it begins with the prefix."""
         found = (row.session_id for row in self._rows(tenant))
         return [name for name in found if name.startswith(prefix)][: max(limit, 0)]
 
@@ -251,7 +251,7 @@ class Bundle:
         return tuple(entry.name for entry in self.manifest.streams)
 
     def events(self, stream: str | None = None) -> Iterator[Stored]:
-        """Yield the events of a stream as they were stored; by default those of the session."""
+        """Yield the stored events of a stream; by default those of the session."""
         chain = ZERO
         for record in self._events.get(stream or self.manifest.session, ()):
             data = self._payload(record)
@@ -297,11 +297,12 @@ class Bundle:
         return self._payload(record)
 
     def journal(self) -> BundleJournal:
-        """The run as a journal that can only be read."""
+        """Return the run as a read-only journal."""
         return BundleJournal(self)
 
     def pack(self, pack_hash: str | None = None) -> Pack | None:
-        """A pack that the run was pinned to, by default the last, made of its declarations: its tools cannot be called.
+        """Return a pack that the run was pinned to, by default the last, made of its declarations: its tools cannot be
+        called. None if the bundle does not hold it.
 
         None if the bundle does not hold it.
         """
@@ -342,7 +343,7 @@ class Bundle:
 
 
 Answer = Literal["intact", "damaged", "forged", "unsigned", "wrong_signer"]
-"""`unsigned` and `wrong_signer` are said where a certain key was asked for."""
+"""`unsigned` and `wrong_signer` are reported if a certain key was required."""
 _SIGNATURE_BYTES = 512
 """The last line of a signed bundle is shorter."""
 
@@ -367,7 +368,7 @@ def verify_bundle(path: Path, key: str | None = None) -> Finding:
 
 
 def verify_stream(file: BinaryIO, name: str, key: str | None = None) -> Finding:
-    """The same of a file that is open; `name` is what it is called in messages."""
+    """Verify the bundle in an open file; `name` is its name in messages."""
     if _is_signed(file):
         demand_cryptography()
     scan = Scan(file, name)

@@ -48,7 +48,7 @@ class Consistency:
         self._hasher, self._is_hashing = sha256(), False
 
     def begin(self, header: Header) -> str:
-        """Return what is wrong with a record at its position; empty if nothing is. Its payload comes next."""
+        """Return the defect of a record at its position; empty if there is none. Its payload comes next."""
         rank = ORDER.index(header.kind)
         if (self._kind < 0) != (header.kind == "manifest") or rank < self._kind:
             return f"no {header.kind} stands here"
@@ -72,7 +72,7 @@ class Consistency:
             self._hasher.update(data)
 
     def finish(self, header: Header, payload: bytes) -> str:
-        """Return what is wrong with a record given its payload; only that of a manifest is passed."""
+        """Return the defect of a record given its payload; only that of a manifest is passed."""
         if header.kind == "manifest":
             self.manifest = decode_manifest(payload)
             return _fault(self.manifest)
@@ -95,7 +95,7 @@ class Consistency:
         return ""
 
     def _next_stream(self) -> str:
-        """Close a stream: its events must come to the chain that the manifest names."""
+        """Close a stream: the chain over its events must be the one that the manifest names."""
         entry = self.manifest.streams[self._stream] if self.manifest else None
         if entry is None or entry.events != self._seq or entry.chain != self._chain.hex():
             name = entry.name if entry else "a stream"
@@ -126,7 +126,7 @@ class Consistency:
         return ""
 
     def _place_of(self, header: Header) -> tuple[Any, ...]:
-        """By what the records of a kind are ordered."""
+        """The sort key of the records of a kind."""
         if header.kind != "checkpoint" or self.manifest is None:
             return _place(header)
         names = [entry.name for entry in self.manifest.streams]
@@ -143,7 +143,7 @@ def _fault(manifest: Manifest | None) -> str:
 
 
 def _place(header: Header) -> tuple[Any, ...]:
-    """By what the records of a kind are ordered."""
+    """The sort key of the records of a kind."""
     match header.kind:
         case "checkpoint":
             return (header.seq, header.checkpoint)

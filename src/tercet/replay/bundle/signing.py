@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 Damage = Literal["changed", "removed", "reordered", "inserted", "inconsistent"]
-"""`inconsistent`: every hash holds, and what the records say does not fit together."""
+"""`inconsistent`: every hash matches, but the records contradict each other."""
 
 
 class BundleDamaged(JournalCorrupt):
-    """A bundle that is not as it was written; `record`, `name` and `damage` say where it begins and how."""
+    """A damaged bundle; `record`, `name` and `damage` say where the damage begins and what it is."""
 
     default_code = "bundle_damaged"
 
@@ -54,7 +54,7 @@ class BundleForged(BundleDamaged):
 
 
 PREFIX = "ed25519:"
-"""Stands before a public key wherever people see it."""
+"""The prefix of a public key wherever people see it."""
 
 
 def demand_cryptography() -> None:
@@ -133,7 +133,7 @@ class KeyRing:
         self.folder = folder
 
     def make(self, name: str) -> str:
-        """Make a key, and say its public half; raises `UsageError` if there is one of this name."""
+        """Create a key, and return its public half; raises `UsageError` if there is one of this name."""
         demand_cryptography()
         from cryptography.hazmat.primitives import serialization as forms  # noqa: PLC0415 - an extra
         from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415 - an extra

@@ -107,8 +107,8 @@ def _hash(folder: Path, name: str) -> str:
 
 
 def apply_edits(folder: Path, edits: tuple[FileEdit, ...]) -> None:
-    """Replace the files one by one, each at once, the one with the version last. Before that, what they hold is kept
-    beside them: an interrupted attempt is undone by the next one, and a failed one by itself."""
+    """Replace the files one by one, each atomically, the one with the version last. Their old contents are kept beside
+    them: an interrupted attempt is undone by the next one, and a failed one immediately."""
     ordered = sorted(edits, key=lambda edit: (edit.file == PACK_FILE, edit.file))
     try:
         for edit in ordered:

@@ -52,7 +52,7 @@ def edit_toml(text: str, changes: Mapping[TomlPath, Value]) -> str:
 
 
 def _replace(document: Any, path: TomlPath, value: Value) -> bool:
-    """Replace a value that is there; returns whether it was."""
+    """Replace an existing value; return whether there was one."""
     try:
         for part in path[:-1]:
             document = document[part]
@@ -165,7 +165,7 @@ _FILES: dict[tuple[str | int, ...], tuple[str, str]] = {
 
 
 def _toml_place(path: PackPath) -> tuple[str, TomlPath]:
-    """The TOML file that a value of a pack is written in, and the way to it there."""
+    """Return the TOML file with a value of a pack, and its path in that file."""
     for head, (file, kind) in _FILES.items():
         if path[: len(head)] == head:
             return file, (kind, *path[len(head) :])
@@ -183,7 +183,8 @@ def _template_file(pack: Pack, surface: TemplateSurface) -> str:
 
 
 def _edit_template(text: str, pack: Pack, surface: TemplateSurface, value: Value) -> str:
-    """Return a template with another parameter, indented as it was; one that was laid out by hand is formatted again."""
+    """Return a template with a changed parameter, in its own indentation; one that was laid out by hand is formatted
+    again."""
     plan, step = template_of(pack, surface)
     document = json.loads(text)
     steps = as_list((as_object(document) or {}).get("steps")) or []

@@ -38,7 +38,7 @@ from tercet.replay.tuning.measuring import Enactment, Measure, Outcome, measure_
 from tercet.replay.tuning.scoring import Comparison, Wish
 
 MANY = 400
-"""From so many runs on, other processes help with each candidate."""
+"""The number of runs from which on other processes help with each candidate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Evaluated:
 
     @property
     def objective(self) -> float:
-        """How much better it is than the pack as it is."""
+        """The improvement over the current pack."""
         return self.compared.objective
 
     @property
@@ -79,7 +79,7 @@ class Evaluation:
     _known: dict[str, Evaluated] = field(default_factory=dict[str, Evaluated])
 
     def __post_init__(self) -> None:
-        """Measure the pack as it is."""
+        """Measure the current pack."""
         if not self.recordings:
             raise UsageError(
                 "there are no recorded runs to score by",
@@ -137,7 +137,7 @@ class Evaluation:
         return tuple(found)
 
     def _unreproduced(self, measured: Sequence[Outcome]) -> list[str]:
-        """Return the runs of this very pack that come out otherwise than they were recorded."""
+        """Return the runs of this pack whose replay differs from their record."""
         return [
             outcome.session
             for recording, outcome in zip(self.recordings, measured, strict=True)
@@ -199,13 +199,13 @@ class FieldChange(Published):
 
 
 class Expectation(Published):
-    """A run under the candidate: what a replay of it must show."""
+    """The required result of a run under the candidate."""
 
     session_id: str
     old_status: str
     new_status: str
     why: str = ""
-    """The first verdict that would be another one."""
+    """The first verdict that would change."""
     position: Absent[int] = None
     """The event at which that would be."""
     plan: JsonObject = {}

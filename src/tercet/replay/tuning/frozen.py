@@ -34,7 +34,7 @@ class CandidateRefused(UsageError):  # noqa: N818 - what happened is named, not 
 
 
 def tunable(pack: Pack) -> tuple[Surface, ...]:
-    """The surfaces that can be searched; raises `UsageError` if there are none, or one is not fit to be."""
+    """Return the searchable surfaces; raises `UsageError` if there are none, or one is unsuitable."""
     problems = [found for look in TUNING_CHECKS for found in look(pack.parts) if found.severity == "error"]
     if problems:
         raise UsageError(problems[0].message, code=problems[0].code, remedy=problems[0].remedy)
@@ -91,7 +91,7 @@ def _with(changed: Pack, original: Pack, surface: Surface, value: Value) -> Pack
 
 
 def _demand_sound(original: Pack, changed: Pack) -> None:
-    """A candidate has no error that the pack does not have."""
+    """Raise `CandidateRefused` for a candidate with an error that the pack does not have."""
     known = {(found.code, found.place) for found in check(original)}
     for found in check(changed):
         if found.severity == "error" and (found.code, found.place) not in known:
@@ -221,7 +221,7 @@ def _templates(evidence: Evidence) -> Iterator[Guardrail]:
 
 
 def _added_risk(compared: Comparison) -> list[str]:
-    """The tools above local_write that are called more often in some case, each with the case."""
+    """Return the tools above local_write that are called more often in some case, each with the case."""
     found: list[str] = []
     tools = sorted({tool for each in (*compared.before, *compared.after) for tool in each.risky})
     for tool in tools:
@@ -233,7 +233,7 @@ def _added_risk(compared: Comparison) -> list[str]:
 
 
 def _replans(evidence: Evidence) -> Iterator[Guardrail]:
-    """The loop guard trips no more often, and people are asked when they are needed and only then."""
+    """Check that the loop guard trips no more often, and that people are asked exactly when they are needed."""
     compared = evidence.compared
     more = [f"{gain:+.3f}" for gain in [_mean(compared.gain(trips))] if gain > _SLIGHT]
     yield _rule("loop_guard_trips", "replan_budgets", more, "it trips more often")
@@ -252,7 +252,8 @@ def _replans(evidence: Evidence) -> Iterator[Guardrail]:
 
 
 def _rubrics(evidence: Evidence) -> Iterator[Guardrail]:
-    """Replay reproduces the recorded verdicts: otherwise it cannot compare them with those of a candidate."""
+    """Check that replay reproduces the recorded verdicts; otherwise it could not compare them with those of a
+    candidate."""
     yield _rule(
         "verdicts_reproduced", "critic_rubrics", list(evidence.unreproduced), "not judged now as it was then"
     )
@@ -283,7 +284,7 @@ def _lanes(evidence: Evidence) -> Iterator[Guardrail]:
 
 
 def _sessions(evidence: Evidence) -> Iterator[Guardrail]:
-    """No run that came to its end would have been cut off; sessions that have begun keep their pins."""
+    """Check that no completed run would have been cut off; sessions that have begun keep their pins."""
     cut = [new.session for old, new in evidence.compared.pairs if old.is_accepted and new.status == "expired"]
     yield _rule("nothing_cut_off", "background_sessions", cut, "would have expired")
 

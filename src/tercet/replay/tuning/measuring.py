@@ -57,11 +57,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The request: runs of the same request are one case."""
     is_told: bool = True
     is_elsewhere: bool = False
-    """Whether it is left out because it is a run of another plan or version, or is not over."""
+    """Whether it is ignored because it belongs to another plan or version, or is not over."""
     why: str = ""
     """Why it is left out, or which verdict changed."""
     position: int = 0
-    """The first event that would be another one; 0 if none would."""
+    """The first event that would differ; 0 if there is none."""
     status: str = ""
     is_accepted: bool = False
     is_escalated: bool = False
@@ -83,7 +83,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measure:
-    """Measures runs under the pack with this content; it can be handed to another process."""
+    """Measures runs under the pack with this content; it can be sent to another process."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -114,7 +114,7 @@ def measure(recording: Recording, rulebook: RuleSource) -> Outcome:
 
 
 def measure_recorded(recording: Recording, rulebook: RuleSource) -> Outcome:
-    """Return how a run ended as it was recorded; nothing is judged again."""
+    """Return the recorded end of a run; nothing is judged again."""
     with guarded():
         found = Enactment(recording, rulebook)
         try:
@@ -157,7 +157,7 @@ class Enactment:
     # --- what the record does not hold ---
 
     def untold(self, why: str, *, is_elsewhere: bool = False) -> Outcome:
-        """That the record does not say how the run ends."""
+        """Return an outcome for a run whose end its record does not determine."""
         return Outcome(
             session=self._recording.session,
             case=self._case(),
@@ -197,7 +197,7 @@ class Enactment:
         return self._rulebook.own(self._recording, self.scene.state)
 
     def _ends_at(self) -> int:
-        """Return when the session would expire; what a caller has asked for stays."""
+        """Return when the session would expire; a time that the caller asked for is kept."""
         start = self.scene.state.start
         expires, began = int(start.expires), int(start.at)
         own, tenant = self._own, str(start.tenant)
@@ -218,7 +218,7 @@ class Enactment:
         return msgspec.structs.replace(outcome, why="it would have expired", held_ms=self._ends_at() - began)
 
     def _note_loss(self, event: e.Event) -> None:
-        """A lost process is noticed after two heartbeats: with others, sooner or later."""
+        """Note how much later or sooner a lost process is noticed: after two heartbeats, whose interval may differ."""
         if not isinstance(event, e.SessionPaused) or event.reason != LOST:
             return
         own, pack = self._own, self._pack
@@ -229,7 +229,7 @@ class Enactment:
     # --- how it ends ---
 
     def _recorded_outcome(self) -> Outcome:
-        """Return how the record ends: nothing in it would be otherwise."""
+        """Return the recorded end of the run, since no event of it would differ."""
         state = self.scene.state
         if state.is_over or is_escalated(state):
             is_expired = state.status == "expired" and state.at < self._ends_at()
@@ -312,7 +312,7 @@ class Enactment:
 
 
 def _unaccepted(events: list[e.Event]) -> tuple[str, ...]:
-    """The steps of a run with lanes that were called although no plan that its critic accepted has them."""
+    """Return the steps of a run with lanes that were called without being in any plan that its critic accepted."""
     proposed: JsonObject = {}
     accepted, found = set[str](), list[str]()
     for event in events:
@@ -335,7 +335,7 @@ def _was_escalated(events: list[e.Event]) -> bool:
 
 
 def _is_below_floor(scene: RecordedRun) -> bool:
-    """Return whether it was policy, safety, schema or approval that refused a run."""
+    """Return whether a run was refused by policy, safety, schema or approval."""
     verdict = scene.state.verdict
     if verdict.get("outcome") == "reject":
         return verdict.get("kind") == "approval_mode_mismatch" or verdict.get("code") in (

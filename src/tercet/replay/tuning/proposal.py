@@ -26,7 +26,7 @@ from tercet.replay.tuning.search import Found
 FILE = "proposal.json"
 DIFF = "pack.diff"
 MOST_SHOWN = 20
-"""How many runs are shown whole; of the others it is said how many they are."""
+"""The number of runs that are shown in full; the others are counted."""
 
 
 class Change(Published):
@@ -39,27 +39,27 @@ class Change(Published):
 
 
 class Basis(Published):
-    """What the scores rest on."""
+    """The basis of the scores."""
 
     given: int
     """How many recorded runs there were."""
     told: int
-    """How many of them tell what the candidate would do."""
+    """The number of runs that predict the effect of the candidate."""
     untold: dict[str, int] = {}
-    """Why the others do not, and how many of them."""
+    """The reasons why the others do not, with their numbers."""
     unreproduced: tuple[str, ...] = ()
     corrected: int = 0
     """How many of them people have corrected."""
 
 
 class Proposal(Published):
-    """A candidate with its diff, its scores, what it was held to, and what runs would come to."""
+    """A candidate with its diff, its scores, its guardrails, and the predicted outcomes of runs."""
 
     version: Literal[1] = 1
     id: str = ""
     pack: str
     pack_hash: str
-    """What it was made for: another pack does not take it."""
+    """The pack that it was made for; it cannot be applied to another one."""
     new_version: str
     new_hash: str
     changes: tuple[Change, ...]
@@ -72,7 +72,7 @@ class Proposal(Published):
     guardrails: tuple[Guardrail, ...]
     expectations: tuple[Expectation, ...]
     changed_runs: int
-    """How many runs would come out otherwise."""
+    """The number of runs whose outcome would change."""
     trials: int
     tried: int
     refused: int
@@ -95,7 +95,7 @@ class Proposal(Published):
 
 
 def propose(folder: Path, evaluation: Evaluation, found: Found, *, trials: int, seed: int) -> Proposal | None:
-    """The proposal that a search ends in; None if nothing better was found. Nothing is applied."""
+    """Return the proposal of a search; None if it found no improvement. Nothing is applied."""
     best = found.best
     if best is None:
         return None
@@ -143,7 +143,7 @@ def _basis(evaluation: Evaluation, best: Evaluated) -> Basis:
 
 
 def _kind(why: str) -> str:
-    """The reason without what belongs to one run."""
+    """Return the reason without the parts that belong to one run."""
     return why.partition(":")[0]
 
 
@@ -162,7 +162,7 @@ def _expectations(
 
 
 def demand_folder(folder: Path, *, is_forced: bool) -> None:
-    """Raise `UsageError` if a proposal may not be put here: into a file, or in the place of another one."""
+    """Raise `UsageError` if a proposal may not be written here: the path is a file, or holds another proposal."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(
             f"{folder} is not a folder", code="not_a_folder", remedy="name a folder with --out FOLDER"
@@ -176,7 +176,8 @@ def demand_folder(folder: Path, *, is_forced: bool) -> None:
 
 
 def write_proposal(proposal: Proposal, folder: Path, *, is_forced: bool = False) -> Path:
-    """Put a proposal into a folder of its own; raises `UsageError` if that cannot be written, or holds another one."""
+    """Write a proposal into a folder of its own; raises `UsageError` if it cannot be written, or the folder holds
+    another one."""
     target = folder / FILE
     text = proposal.model_dump_json(indent=2) + "\n"
     try:

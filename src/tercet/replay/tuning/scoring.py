@@ -56,7 +56,7 @@ class Wish:
     accepted: bool | None = None
 
     def utility(self, is_accepted: bool) -> float:  # noqa: FBT001 - the one thing it is about
-        """1 for what is wanted, -1 for committing what is wrong, else 0."""
+        """1 for a wanted outcome, -1 for committing a wrong one, else 0."""
         if self.accepted is None:
             return 0.0
         if is_accepted == self.accepted:
@@ -138,7 +138,7 @@ class Comparison:
 
     @cached_property
     def objective(self) -> float:
-        """The one number that is searched by: 0 for the pack as it is."""
+        """The number that the search maximises: 0 for the current pack."""
         return round(fmean(self.gains), 9) if self.gains else 0.0
 
     def interval(self) -> Interval:
@@ -192,7 +192,7 @@ def escalated(outcome: Outcome) -> float:
 
 
 def trips(outcome: Outcome) -> float:
-    """Return how often the loop guard trips."""
+    """Return the rate at which the loop guard trips."""
     return float(outcome.trips)
 
 

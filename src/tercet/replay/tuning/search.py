@@ -130,7 +130,7 @@ def _value_of(found: Evaluated) -> float:
 
 
 def _best(seen: Mapping[str, Evaluated]) -> Evaluated | None:
-    """Return the best one; of several that are as good, the one that changes least."""
+    """Return the best candidate; of several equally good ones, the one that changes least."""
     better = [each for each in seen.values() if each.is_allowed and each.objective > _SLIGHT]
     return max(
         better,
@@ -165,7 +165,7 @@ def _neighbours(value: Value, values: tuple[Value, ...]) -> list[Value]:
 
 
 def _simplify(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tuple[Value, ...]]) -> Evaluated:
-    """The smallest change that is worth as much: each value goes back towards where it was as far as it can."""
+    """Return the smallest change with the same score: each value moves back to its original as far as possible."""
     for surface in evaluation.surfaces:
         way = _values_between(evaluation, best, surface, choices[surface.id])
         low, high = 0, len(way)
@@ -183,7 +183,7 @@ def _simplify(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tup
 def _values_between(
     evaluation: Evaluation, best: Evaluated, surface: Surface, values: tuple[Value, ...]
 ) -> list[Value]:
-    """The values from where a surface was to where it is now, the first one first."""
+    """Return the values from the original of a surface to the current one, in this order."""
     if surface.id not in best.candidate.values:
         return []
     before, now = evaluation.now[surface.id], best.candidate.values[surface.id]
