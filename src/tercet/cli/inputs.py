@@ -32,7 +32,7 @@ def load_pack(folder: Path) -> Pack:
 
 
 def load_checked_pack(folder: Path) -> Pack:
-    """The pack in a folder; raises `PackError` for every error that `tercet check` finds in it."""
+    """Return the pack in a folder; raises `PackError` for every error that `tercet check` finds in it."""
     pack = load_pack(folder)
     if errors := [problem for problem in check(pack) if problem.severity == "error"]:
         raise PackError(errors)

@@ -69,7 +69,7 @@ class RecordedSession:
     events: tuple[e.Event, ...]
     checkpoints: tuple[StoredCheckpoint, ...] = ()
     rollback: RollbackResult | None = None
-    """If it ended without success: the compensation of its effects, and what people have settled by hand."""
+    """For a run that ended without success: the compensation of its effects, and those that people have settled."""
     refusal: CallRefusal | None = None
     """The call that was refused at dispatch, if it did not go on for that."""
 

@@ -50,7 +50,7 @@ def refuse_options(url: str, given: Mapping[str, object], why: str) -> None:
 
 
 def acting_as(url: str, name: str, *, is_dev: bool) -> str:
-    """Return the actor to act as; raises `UsageError` without `--dev`, since the credential says who calls."""
+    """Return the actor to act as; raises `UsageError` without `--dev`, since the credential identifies the caller."""
     if is_service(url) and name and not is_dev:
         raise UsageError(
             "--as cannot be used with --server: the API key says who you are",

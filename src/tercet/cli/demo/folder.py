@@ -121,7 +121,7 @@ OWNER = Actor(id="agt_support", roles=("support_agent",))
 APPROVER = Actor(id="user_finance_lead", roles=("finance_lead",))
 
 Answer: TypeAlias = Literal["approve", "deny", "quit"]
-"""What the user answers at the gate."""
+"""The user's answer at the gate."""
 
 
 # --- facts ---
@@ -232,7 +232,7 @@ class DemoReader:
         )
 
     def crashed(self, gate: Facts, worker: int, number: int) -> Scene:
-        """Return what a killed worker left in the payment database and in the journal."""
+        """Return the entries of a killed worker in the payment database and in the journal."""
         keys, completes = self._attempts(gate)
         facts = {"worker": worker, "signal": number, "refunds": self.refunds()}
         return Scene("crashed", {**facts, "intents": len(keys), "completes": completes})

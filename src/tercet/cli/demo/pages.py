@@ -18,7 +18,7 @@ _ANSWERS: dict[str, Answer] = {"approve": "approve", "deny": "deny"}
 
 
 def _missing() -> str:
-    """Return a module that the console needs and that is not installed; empty if all are there."""
+    """Return a module that the console needs and that is not installed; empty if all are installed."""
     return next((name for name in _MODULES if find_spec(name) is None), "")
 
 

@@ -37,7 +37,7 @@ class NoWorker:
         return False
 
     async def rest(self, tenant: str, session: str) -> None:
-        """Return at once: the demo's own workers carry sessions on."""
+        """Return immediately: the demo's own workers continue the sessions."""
 
 
 async def serve(folder: Folder, page: str, *, has_worker: bool) -> None:

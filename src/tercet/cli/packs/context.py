@@ -271,7 +271,7 @@ def _show_entries(
 
 
 def _mark(entry: LedgerEntry, compiled: CompiledContext) -> _Mark:
-    """Return the mark of an entry: admitted, not admitted, or a tool that only the critic knows."""
+    """Return the mark of an entry: admitted, not admitted, or a tool that only the critic sees."""
     if not entry.admitted:
         return "✗ ", "red"
     if entry.kind == "tool" and entry.name not in compiled.offered:

@@ -100,7 +100,7 @@ def _show(screen: Screen, ref: str, results: Sequence[ScenarioResult]) -> None:
 
 
 def _text(value: Any) -> str:
-    """Return a value as one line: a text as it is, anything else as canonical JSON."""
+    """Return a value as one line: text unchanged, any other value as canonical JSON."""
     if isinstance(value, str):
         return printable(value, 400) or "nothing"
     return printable(canonical(value).decode(), 1_000)

@@ -50,7 +50,7 @@ class Calibration:
     """The id under which the fitted weights were applied; empty if they were not."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as one JSON object."""
+        """Return the whole result as one JSON object."""
         return {
             "task_class": self.task_class,
             "weights": self.weights.model_dump(mode="json"),

@@ -226,7 +226,7 @@ class Canvas:
             self.dot(round(x0 + (x1 - x0) * number / steps), round(y0 + (y1 - y0) * number / steps))
 
     def letter(self, row: int, column: int) -> str:
-        """Return the letter at a place; a blank where nothing is set."""
+        """Return the letter at a place; a blank if no dot is set."""
         dots = self._cells[row][column]
         return chr(_EMPTY | dots) if dots else " "
 

@@ -207,7 +207,7 @@ def _show_insights(screen: Screen, found: Sequence[Insight]) -> None:
 
 
 def _headline(insight: Insight) -> str:
-    """Return the decision that corrections are about, and what was wrong."""
+    """Return the subject of corrections: the decision and its faults."""
     if insight.kind:
         refusal = f"refused as {insight.code or insight.kind}"
     elif insight.outputs:

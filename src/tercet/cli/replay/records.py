@@ -134,7 +134,7 @@ def find_journal(given: str | None) -> str | None:
 
 
 def load_lessons(url: str, classes: Iterable[str]) -> dict[str, Experience]:
-    """Load what was learned from the runs of each task class."""
+    """Load the lessons of each task class."""
 
     async def recalled(journal: Journal) -> dict[str, Experience]:
         return {name: await recall(journal, TENANT, name) for name in dict.fromkeys(classes)}
@@ -184,7 +184,7 @@ class Reading:
         return tuple(rounded(self.spec.target - error) for error in prediction.errors)
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as JSON."""
+        """Return the whole result as JSON."""
         return {
             "task_class": self.task_class,
             "spec": self.spec.model_dump(mode="json"),

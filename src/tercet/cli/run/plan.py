@@ -178,7 +178,7 @@ async def _analyse(
 
 
 def _links_in_order(plan: Plan, setting: RunConfig) -> tuple[Link, ...]:
-    """The links that a plan has as it stands, without those that it would take another order for."""
+    """Return the links of a plan in its present order."""
     found: Arrangement = arrange(plan, setting.surface, frozenset(setting.spec.conditions))
     missing = {(ordering.before, ordering.after) for ordering in found.added}
     return tuple(link for link in found.links if (link.producer, link.consumer) not in missing)

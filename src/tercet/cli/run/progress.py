@@ -213,7 +213,7 @@ class NoProgress:
         """Ignore a line."""
 
     async def redraw_until_cancelled(self) -> None:
-        """Return at once."""
+        """Return immediately."""
 
 
 @contextmanager
@@ -226,7 +226,7 @@ def _ignore_write_errors(screen: Screen) -> Generator[None]:
 
 
 def show_cursor() -> None:
-    """Show the cursor again before the process is ended at once."""
+    """Show the cursor again before the process is ended immediately."""
     terminal = sys.__stdout__
     if terminal is not None and not terminal.closed and terminal.isatty():
         os.write(terminal.fileno(), b"\x1b[?25h\n")

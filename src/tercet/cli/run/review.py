@@ -46,7 +46,7 @@ class Case:
     spec: DecisionSpec
     plan: Plan
     reviewed: Plan
-    """The plan as it was reviewed, with placeholders for evidence that only a run can look up."""
+    """The reviewed plan, with placeholders for evidence that only a run can look up."""
     verdict: Verdict
     report: CriticReport
 
@@ -107,7 +107,7 @@ async def run_config_for(
     safety_mode: ApprovalMode | None,
     origin: Literal["planner", "caller"],
 ) -> RunConfig:
-    """Return the configuration of a run by the person at this machine, with what a store adds to the pack."""
+    """Return the configuration of a run by the local user, with the evidence that a store adds to the pack."""
     context = pack.run_context(
         trace_id=f"trace_{uuid4().hex}",
         run_id=f"run_{uuid4().hex}",
@@ -123,8 +123,8 @@ async def run_config_for(
 async def review_in(
     config: RunConfig, plan: Plan, library: Library | None, *, is_planned: bool, has_request: bool = True
 ) -> Case:
-    """Return what the critic says of a plan in a setting, with the evidence that a run would retrieve for it; without a
-    request, relations to it are not checked."""
+    """Return the critic's review of a plan, with the evidence that a run would retrieve for it; without a request,
+    relations to it are not checked."""
     now = SystemClock().now()
     found, verdict = await preview.review_plan(
         plan, config, library, now, is_planned=is_planned, has_request=has_request

@@ -66,7 +66,7 @@ _SET_THERE = "the service was started with its own"
 
 
 class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a command that runs a session: what is reported about it, and where its facts and events are."""
+    """The options of a command that runs a session: its observers, and the places of its facts and events."""
 
     telemetry: TelemetryWords = None
     sample: SampleRate = DEFAULT_RATE
@@ -169,7 +169,7 @@ def resume(
 
 
 def _pack_of(session: str, url: str) -> Path:
-    """Return the folder of a session's pack, as it was recorded; raises `UsageError` where it is not known."""
+    """Return the recorded folder of a session's pack; raises `UsageError` if it is unknown."""
     state = use_journal(url, lambda journal: load_state(journal, TENANT, session))
     if folder := recorded_folder(state):
         return Path(folder)

@@ -100,7 +100,7 @@ def settings_of(words: Sequence[str] | None, rate: float) -> TelemetrySettings:
 async def open_telemetry(
     settings: TelemetrySettings, say: Callable[[str], None], undelivered: dict[str, int]
 ) -> AsyncGenerator[tuple[Telemetry, ...]]:
-    """Open the observers that settings name; report where they send to, and at the end what was not delivered."""
+    """Open the observers in settings; report where they send to, and at the end how much was not delivered."""
     if not settings.is_on:
         yield ()
         return
@@ -238,7 +238,7 @@ class Foreground:
             self._runtime.stop()
 
     def _wait(self) -> None:
-        """Say which tool blocks this process; called by another thread when the first signal is not handled soon."""
+        """Name the tool that blocks this process; called by another thread if the first signal is not handled soon."""
         if not self._is_stopping:
             self._has_waited = True
             held = listed(self._progress.under_way) or "a tool"

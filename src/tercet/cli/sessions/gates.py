@@ -151,7 +151,7 @@ async def _page(journal: Journal, gate: str) -> GatePage:
 
 
 def _closed(event: e.GateOpened) -> OpenGate:
-    """Return a closed gate as it was opened."""
+    """Return a closed gate in the form in which it was opened."""
     shared = ("kind", "step", "names", "needs", "digest", "covers", "shown", "at", "expires")
     return OpenGate(id=event.gate, **{name: getattr(event, name) for name in shared})
 

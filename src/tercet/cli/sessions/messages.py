@@ -97,7 +97,7 @@ async def _send(
 
 
 async def _send_to_service(url: str, session: str, act_as: str, build: MessageBuilder) -> Delivery:
-    """Call the method that gives a message to a session; its rules are those of the service."""
+    """Call the method that sends a message to a session; the rules of the service apply."""
     async with open_remote(url, act_as=act_as) as journal:
         before = await load_state(journal, journal.tenant, session)
         await journal.client.call(*method_for(build(before, journal.actor)))

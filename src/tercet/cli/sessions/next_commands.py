@@ -272,7 +272,7 @@ def _short_dimension(state: State, gate: OpenGate, limits: Amounts, left: Amount
 
 
 def _planned(state: State) -> dict[str, int]:
-    """Return what the open steps need, by the estimates of the plan."""
+    """Return the needs of the open steps, by the estimates of the plan."""
     steps = read_plan(state.plan).steps if state.plan else ()
     open_steps = [each for each in steps if each.id not in state.done]
     needed = {"tokens": sum(each.estimated_tokens for each in open_steps), "tool_calls": len(open_steps)}

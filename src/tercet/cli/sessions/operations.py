@@ -200,7 +200,7 @@ def settle(
 
 
 def _settle(session: str, step: str, note: str, actors: ActorsPath, url: str) -> tuple[Actor, RollbackResult]:
-    """Record that an effect was dealt with; return by whom, and what is left."""
+    """Record that an effect was settled; return by whom, and the effects that remain."""
     if is_service(url):
 
         async def call() -> tuple[Actor, RollbackResult]:

@@ -220,7 +220,7 @@ def _published(recorded: RecordedSession) -> dict[str, Any]:
 
 
 def _lane(step: StepState) -> dict[str, Any]:
-    """Return the lane that a step has started: its session, and what it used."""
+    """Return the lane that a step has started: its session and its usage."""
     used = {"tool_calls": step.lane_calls, "tokens": step.tokens, "cost_microcents": step.cost}
     return {"session_id": step.lane, "used": used if step.lane else None}
 

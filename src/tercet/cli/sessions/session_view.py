@@ -56,7 +56,7 @@ def show_rows(screen: Screen, rows: Mapping[str, str]) -> None:
 
 
 def show_start(screen: Screen, event: e.SessionStarted) -> None:
-    """Print what a session was started with, its id first."""
+    """Print the start of a session, its id first."""
     show_rows(
         screen,
         {
@@ -120,7 +120,7 @@ def show_session(
 
 
 def _snapshot(snapshot: str, library: str) -> str:
-    """Return the evidence snapshots of a session: the pack's, and that of a store."""
+    """Return the evidence snapshots of a session: the pack's and a store's."""
     own = f", snapshot {printable(snapshot, 80)}" if snapshot else ""
     stored = f", store at {printable(library, 80)}" if library else ""
     return f"{own}{stored}" or ", no evidence"
