@@ -65,4 +65,4 @@ def test_a_run_that_cannot_be_judged_does_not_keep_the_others_from_it(tercet: Te
     answer = tercet("golden", "check", str(tmp_path), "--json")
     assert answer.code == 3
     assert [run["outcome"] for run in answer.json["runs"]] == ["unreadable", "same"]
-    assert "has not kept its pack" in answer.json["runs"][0]["error"]
+    assert "has no stored pack" in answer.json["runs"][0]["error"]

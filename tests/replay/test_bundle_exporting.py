@@ -193,7 +193,7 @@ def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path: Path) -> None:
             file.write(b"ours")
             path.write_bytes(b"theirs")
 
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         write()
     assert (path.read_bytes(), entries(tmp_path)) == (b"theirs", ["run.tercet"])
 

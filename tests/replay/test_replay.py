@@ -110,9 +110,9 @@ def test_a_run_comes_out_the_same(workshop: Workshop) -> None:
     assert counts["plan_reviewed"] == counts["gate_opened"] == counts["run_reported"] == 1
     assert counts["step_judged"] == counts["INTENT"] == 3
     assert {each.event: each.reason for each in report.facts} == {
-        "plan_proposed": "what a planner, or a caller, proposed",
-        "COMPLETE": "what a tool answers",
-        "gate_answered": "what a person said",
+        "plan_proposed": "the proposal of a planner or a caller",
+        "COMPLETE": "the result of a tool",
+        "gate_answered": "the message of a person",
     }
     assert (report.verdicts_rederived, report.verdicts_as_facts) == (7, 0)
     assert workshop.calls == called
@@ -346,7 +346,7 @@ def test_a_journal_that_has_not_kept_its_pack_needs_an_installed_one(workshop: W
     bare = msgspec.structs.replace(
         recording, blobs={k: v for k, v in recording.blobs.items() if k != pack.hash}
     )
-    with pytest.raises(UsageError, match="has not kept its pack") as refused:
+    with pytest.raises(UsageError, match="has no stored pack") as refused:
         replay_recording(bare)
     assert refused.value.code == "pack_not_recorded"
     assert replay_recording(bare, RuleSource((pack,))).is_equal

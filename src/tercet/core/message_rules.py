@@ -69,7 +69,7 @@ def demand_current_rules(said: Message, state: State) -> None:
     if is_approval and is_outdated(state.start.behaviour):
         session = state.start.session
         raise UsageError(
-            f"session {session} was started by an earlier version, and what is approved now would not count",
+            f"session {session} was started by an earlier version, and an approval would not count",
             code="outdated_rules",
             remedy=f"continue it under the current rules, then answer its new gate: tercet sessions resume {session} --pack FOLDER",
         )

@@ -88,7 +88,7 @@ TABLE: dict[type[e.Event], Row] = {
         _p(*_AT_WORK),
         session.session_paused,
         moves={"": _m(_AT_WORK, P.HALT)},
-        fact="that a person or a process released it",
+        fact="the release by a person or a process",
     ),
     e.GivenUp: Row(
         _p(*_BEFORE_THE_END),  # from HALT where a lane would have to ask a person
@@ -128,7 +128,7 @@ TABLE: dict[type[e.Event], Row] = {
     ),
     e.Intent: Row(_p(P.ACT, P.FAIL), step.intent, compensates=True),
     e.Complete: Row(_p(P.ACT, P.FAIL), step.complete, blobs=("blob",)),
-    e.Abort: Row(_p(P.ACT, P.FAIL), step.abort, fact="what became of a call"),
+    e.Abort: Row(_p(P.ACT, P.FAIL), step.abort, fact="the outcome of a call"),
     e.RetryScheduled: Row(_p(P.ACT, P.FAIL), step.retry_scheduled, compensates=True),
     e.Settled: Row(_p(P.ACT, P.FAIL), step.settled),
     e.StepRefused: Row(_p(P.ACT, P.FAIL), step.step_refused, is_verdict=True, compensates=True),
@@ -174,7 +174,7 @@ TABLE: dict[type[e.Event], Row] = {
         label=_word("run"),
     ),
     e.ApprovalGranted: Row(_p(P.ACT), gate.approval_granted, is_verdict=True),
-    e.MessageDropped: Row(_ANYWHERE, gate.message_dropped, fact="what a person said too late"),
+    e.MessageDropped: Row(_ANYWHERE, gate.message_dropped, fact="a message of a person that came too late"),
     e.SessionCancelled: Row(
         _p(*_BEFORE_THE_END), session.session_cancelled, moves={"": _m(_BEFORE_THE_END, P.FAIL)}
     ),
@@ -194,7 +194,7 @@ TABLE: dict[type[e.Event], Row] = {
     e.CompensationBegun: Row(_p(P.FAIL), session.compensation_begun),
     e.EffectsKept: Row(_p(P.FAIL), session.effects_kept),
     e.ModelAsked: Row(_p(*_ASKING), session.model_asked, blobs=("prompt",)),
-    e.ModelAnswered: Row(_p(*_ASKING), session.model_answered, fact="what a model answered", blobs=("blob",)),
+    e.ModelAnswered: Row(_p(*_ASKING), session.model_answered, fact="the answer of a model", blobs=("blob",)),
     e.TurnJudged: Row(
         _p(P.PLAN, P.ACT),
         plan.turn_judged,
@@ -212,13 +212,11 @@ TABLE: dict[type[e.Event], Row] = {
         label=_word("turn"),
     ),
     e.ExperienceDrawn: Row(
-        _p(P.VERIFY), quality.experience_drawn, fact="what earlier runs have taught", label=_phase
+        _p(P.VERIFY), quality.experience_drawn, fact="the experience of earlier runs", label=_phase
     ),
     e.SamplesDrawn: Row(_p(P.VERIFY), quality.samples_drawn, label=_phase),
-    e.OutputsRead: Row(
-        _p(P.VERIFY), quality.outputs_read, fact="how texts are written and read in a locale", label=_phase
-    ),
-    e.TestsRun: Row(_p(P.VERIFY), quality.tests_run, fact="what a test command said", label=_phase),
+    e.OutputsRead: Row(_p(P.VERIFY), quality.outputs_read, fact="the formats of a locale", label=_phase),
+    e.TestsRun: Row(_p(P.VERIFY), quality.tests_run, fact="the result of a test command", label=_phase),
     e.OutputsVerified: Row(
         _p(P.VERIFY),
         quality.outputs_verified,
@@ -228,7 +226,7 @@ TABLE: dict[type[e.Event], Row] = {
         label=_phase,
     ),
     e.OutputsAttacked: Row(
-        _p(P.CRITIQUE), quality.outputs_attacked, fact="what came of edge cases", label=_phase
+        _p(P.CRITIQUE), quality.outputs_attacked, fact="the outcomes of edge cases", label=_phase
     ),
     e.OutputsCritiqued: Row(
         _p(P.CRITIQUE),
@@ -248,7 +246,7 @@ TABLE: dict[type[e.Event], Row] = {
     e.EvidenceFetched: Row(
         _p(P.REPAIR),
         quality.evidence_fetched,
-        fact="what was found in a library, and what tools brought that were called again",
+        fact="facts of a library, and the results of repeated calls",
         blobs=("facts",),
         label=_phase,
     ),

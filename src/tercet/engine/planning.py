@@ -201,7 +201,7 @@ class Planning:
         state = run.state
         if not isinstance(self.planner, Stepper):
             raise UsageError(
-                f"session {state.start.session} was started with {state.start.planner}, which is not here",
+                f"session {state.start.session} was started with {state.start.planner}, which is not available here",
                 code=PLANNER_MISSING,
                 remedy="resume it with the Engine of that agent",
             )

@@ -79,7 +79,7 @@ class History:
             except Exception as error:
                 raise JournalCorrupt(
                     f"event {record.seq} of stream {self.session}",
-                    f"it does not fit what was recorded before it ({type(error).__name__}: {error})",
+                    f"it contradicts the events before it ({type(error).__name__}: {error})",
                 ) from error
             yield event, state
 

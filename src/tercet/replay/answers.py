@@ -159,8 +159,8 @@ def _expired(run: RecordedRun, event: e.SessionExpired) -> Answered:
 
 # --- people ---
 
-_PERSON = "what a person said"
-_NO_INBOX = "what a person said, by its event alone: the recording does not hold their message"
+_PERSON = "the message of a person"
+_NO_INBOX = "the message of a person, taken from its event: the recording does not hold the message itself"
 
 
 def _answered_gate(run: RecordedRun, event: e.GateAnswered) -> Answered:
@@ -200,7 +200,7 @@ def _proposed(run: RecordedRun, event: e.PlanProposed) -> Answered:
     if event.by_pack and event.planner in _PURE:
         return _plan_again(run, command, event.planner, event.at)
     planned = copy_fields(Planned, event, by_pack=False)
-    return Answered(command, planned, "" if event.by_pack else "what a planner, or a caller, proposed")
+    return Answered(command, planned, "" if event.by_pack else "the proposal of a planner or a caller")
 
 
 _PURE = (TemplatePlanner.name, TaskPlanner.name)
@@ -227,7 +227,9 @@ def planning_failed_as_recorded(run: RecordedRun, event: e.PlanningFailed) -> An
     """Return the recorded answer of a planner without a plan."""
     command = _demand(run, c.Propose, event)
     by_pack = event.by_pack and run.state.start.planner in _PURE
-    return Answered(command, copy_fields(NotPlanned, event, by_pack=by_pack), "why a planner had no plan")
+    return Answered(
+        command, copy_fields(NotPlanned, event, by_pack=by_pack), "the reason of a planner without a plan"
+    )
 
 
 def _retrieved(run: RecordedRun, event: e.EvidenceRetrieved) -> Answered:
@@ -251,7 +253,7 @@ def _reviewed(run: RecordedRun, event: e.PlanReviewed) -> Answered:
     command = _demand(run, c.Review, event)
     is_outside = event.verdict.get("code") == Code.TOOL_DEFINITION_CHANGED
     changes = tuple(event.verdict.get("reasons", ())) if is_outside else ()
-    fact = "what its tools reach outside had changed" if is_outside else ""
+    fact = "a tool's definition outside had changed" if is_outside else ""
     return Answered(command, ToolChanges(at=event.at, changes=changes), fact)
 
 
@@ -262,7 +264,7 @@ def _turn_judged(run: RecordedRun, event: e.TurnJudged) -> Answered:
     if (again := run.reflect(event.at)) is not None:
         return Answered(command, again)
     said = Reflection(**{each.name: getattr(event, each.name) for each in fields(Reflection)})
-    fact = "what the agent's critics, which are Python, said"
+    fact = "the judgement of the agent's critics, which are Python"
     return Answered(command, Reflected(at=event.at, reflection=said), fact)
 
 
@@ -284,15 +286,15 @@ def _model_asked(run: RecordedRun, event: e.ModelAsked) -> Answered:
         cost=event.cost,
         timeout_ms=time_for(limit),
     )
-    return Answered(command, Now(at=event.at), "what a model was asked, which one, and at what price")
+    return Answered(command, Now(at=event.at), "the question to a model, its name and its price")
 
 
 # --- calls ---
 
 _BREAKER = "the circuit of its tool was open"
-_REPEATS = "which calls other runs had made"
-_ROLES = "who holds a role had changed"
-_LANE = "what a lane asks"
+_REPEATS = "the calls of other runs"
+_ROLES = "a change of who holds a role"
+_LANE = "the question of a lane"
 
 
 def _intent(run: RecordedRun, event: e.Intent) -> Answered:
@@ -312,7 +314,7 @@ def _completed(run: RecordedRun, event: e.Complete) -> Answered:
     command: c.Command = c.Await(step=event.step, attempt=event.attempt)
     if event.reconciled:
         command = _demand(run, c.Settle, event, event.step)
-    return Answered(command, answer, "what a tool answers")
+    return Answered(command, answer, "the result of a tool")
 
 
 def _repeats_checked(run: RecordedRun, event: e.RepeatsChecked) -> Answered:
@@ -356,7 +358,9 @@ def _settled(run: RecordedRun, event: e.Settled) -> Answered:
     due = step.since + call.tool.settle_after_ms
     is_absent = event.how == "absent" or (not event.reason and event.not_before == due)
     found = NotHappened(error="") if is_absent else Unknown(error=event.reason)
-    return Answered(command, msgspec.structs.replace(answer, ended=found), "its tool looked the outcome up")
+    return Answered(
+        command, msgspec.structs.replace(answer, ended=found), "the look-up of the outcome by its tool"
+    )
 
 
 # --- gates ---

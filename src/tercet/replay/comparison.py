@@ -19,13 +19,13 @@ MOST_NESTED = 200
 """So is one with more lists and objects in it."""
 
 _CHECKS: dict[type[e.Event], str] = {
-    e.SessionStarted: "the pack or the evidence is not what the session was started with, or this version compiles it otherwise",
-    e.SessionEnded: "the record was made of other facts, or this version makes records otherwise",
-    e.PlanReviewed: "the plan or the review was changed, or this version's critic judges otherwise",
+    e.SessionStarted: "the pack or the evidence is not what the session was started with, or this version compiles it differently",
+    e.SessionEnded: "the record was made from other facts, or this version makes records differently",
+    e.PlanReviewed: "the plan or the review was changed, or this version's critic judges differently",
     e.RunReported: "the transcript or the report was changed, or this version's evaluators judge otherwise",
-    e.GateOpened: "the call that was asked about is not the one that follows from the plan and its results",
+    e.GateOpened: "the call at the gate does not follow from the plan and its results",
 }
-_USUAL = "the journal was changed, or this version judges otherwise: see docs/replay.md"
+_USUAL = "the journal was changed, or this version judges differently: see docs/replay.md"
 
 
 def event_type(event: e.Event) -> str:

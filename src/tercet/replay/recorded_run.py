@@ -100,7 +100,7 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
         try:
             refused = IoRefused(
                 f"replay must not touch the world, and this is {event} {args[:1]!r:.120}",
-                remedy="this is a bug: what is judged again must be pure, and so must a critic that is declared so",
+                remedy="this is a bug: judging must be pure, and so must a critic that is declared pure",
             )
         finally:
             _section.is_guarded = True
@@ -164,8 +164,8 @@ def drive(coroutine: Coroutine[Any, Any, _ResultT]) -> _ResultT:
     finally:
         coroutine.close()
     raise IoRefused(
-        "what is judged again waits for something, so it is not pure",
-        remedy="declare only those critics pure that look at nothing but what they are given",
+        "a critic that is judged again waits for something, so it is not pure",
+        remedy="declare a critic pure only if it reads nothing but its arguments",
     )
 
 

@@ -78,7 +78,7 @@ def _find_other_envelope(parent: Recording, lane: Recording) -> Difference | Non
                     field=field,
                     recorded=brief(envelope.get(field)),
                     expected=brief(expected.get(field)),
-                    check="the result of the lane is not what its own events come to",
+                    check="the result of the lane differs from its own events",
                 )
     return None
 
@@ -330,7 +330,7 @@ _NOT_HERE = ("pack_not_recorded", "newer_rules", "declarations_unreadable")
 
 def _illegal_event(position: int, event: e.Event, error: Exception) -> Difference:
     expected = f"something that can be judged ({type(error).__name__}: {str(error)[:300]})"
-    check = "the journal was changed: what the event tells does not fit what was recorded before it"
+    check = "the journal was changed: the event contradicts the events before it"
     return differing(position, event, "type", event_type(event), expected, check)
 
 
@@ -374,7 +374,7 @@ def _other_checkpoint(stored: StoredCheckpoint, recorded: str, expected: str) ->
         field=stored.kind,
         recorded=recorded,
         expected=expected,
-        check="the checkpoint was changed, or this version folds its events otherwise",
+        check="the checkpoint was changed, or this version folds its events differently",
     )
 
 

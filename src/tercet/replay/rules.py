@@ -154,9 +154,9 @@ class RuleSource:
         pack = self.own(recording, state)
         if pack is None:
             raise UsageError(
-                f"session {recording.session} has not kept its pack, and none with hash {state.start.pack_hash[:20]}… is here",
+                f"session {recording.session} has no stored pack, and no pack with hash {state.start.pack_hash[:20]}… was given",
                 code="pack_not_recorded",
-                remedy="give the folder of the pack that it was recorded with: --installed PACK",
+                remedy="give the folder of the pack that it was recorded with, by --installed",
             )
         return pack
 

@@ -282,7 +282,7 @@ class _Check:
             faults.append(("its row", "it is missing, so no list shows the session", _RESTORE))
         elif not row_fault(row) and row not in (*rows, *_earlier_rows(rows, state)):
             faults.append(
-                ("its row", f"{_differing_fields(row, row_of(state))} is not what the events say", _RESTORE)
+                ("its row", f"{_differing_fields(row, row_of(state))} differs from the events", _RESTORE)
             )
         points = [each.seq for each in stored if each.kind == "point"]
         faults += [

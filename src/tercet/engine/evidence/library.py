@@ -125,7 +125,7 @@ class Library:
     async def _demand_snapshot(self, tenant: str, snapshot: str, pinned: str) -> None:
         if (await self.store.head(tenant, snapshot)).hash != pinned:
             raise UsageError(
-                f"snapshot {snapshot} has other content here than the one that the session is pinned to",
+                f"snapshot {snapshot} has other content than when the session was pinned to it",
                 code="snapshot_version_mismatch",
                 remedy="resume it with the store of evidence that it was started with",
             )

@@ -167,7 +167,7 @@ def _publish(beside: Path, path: Path) -> None:
 
 def _taken(path: Path, other: str = "file") -> UsageError:
     return UsageError(
-        f"{path} is there already",
+        f"{path} already exists",
         code="file_exists",
         remedy=f"name another {other}, or overwrite it with --force",
     )

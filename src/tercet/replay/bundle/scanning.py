@@ -51,7 +51,7 @@ class Consistency:
         """Return the defect of a record at its position; empty if there is none. Its payload comes next."""
         rank = ORDER.index(header.kind)
         if (self._kind < 0) != (header.kind == "manifest") or rank < self._kind:
-            return f"no {header.kind} stands here"
+            return f"a record of kind {header.kind} is not allowed here"
         if rank != self._kind:
             self._kind, self._place = rank, ()
         if rank > _EVENTS and (wrong := self._finish_streams()):
@@ -62,7 +62,7 @@ class Consistency:
             return self._begin_event(header)
         place = self._place_of(header)
         if self._place and place <= self._place:
-            return "it does not stand in order"
+            return "it is out of order"
         self._place = place
         return self._belongs(header)
 
@@ -89,7 +89,7 @@ class Consistency:
             return "the manifest names no more events"
         wanted = (streams[self._stream].name, self._seq + 1)
         if (header.stream, header.seq) != wanted:
-            return f"event {wanted[1]} of {wanted[0]} should stand here"
+            return f"event {wanted[1]} of {wanted[0]} is missing here"
         self._seq += 1
         self._hasher, self._is_hashing = sha256(self._chain), True
         return ""
@@ -225,7 +225,7 @@ class Scan:
         while left:
             piece = self._file.read(min(left, PIECE))
             if not piece:
-                raise _damaged(header, "changed", "the file ends in the middle of it")
+                raise _damaged(header, "changed", "the file ends within it")
             left -= len(piece)
             found.update(piece)
             self._take(piece)
@@ -267,7 +267,7 @@ class Scan:
                 record=end.n + 1,
                 name="the signature",
                 damage="changed" if line else "removed",
-                reason="its line is not what was written" if line else "the file ends before it",
+                reason="its line was changed" if line else "the file ends before it",
             )
         return found[0]
 
@@ -313,12 +313,12 @@ class Diagnosis:
         if not line:
             return self._say("removed", "the file ends before it")
         if found is None and decode_signature(line) is not None:
-            return self._say("removed", "the signature stands in its place")
+            return self._say("removed", "the signature is in its place")
         if found is None:
             whole = line.endswith(b"\n") or len(line) == MAX_LINE
             return self._say(
                 "changed",
-                "its line is not what was written" if whole else "the file ends in the middle of its line",
+                "its line was changed" if whole else "the file ends within its line",
             )
         return self._misplaced(found[1])
 
@@ -329,12 +329,12 @@ class Diagnosis:
         if has_successor:
             return self._say("reordered", f"it is record {stranger.n}, and comes too early", stranger.name)
         if stranger.n > self._number:
-            return self._say("removed", f"record {stranger.n} ({stranger.name}) stands in its place")
+            return self._say("removed", f"record {stranger.n} ({stranger.name}) is in its place")
         if self._before is not None and stranger.previous == self._before.header.previous:
-            return self._say_before("inserted", "the record behind it stands for the same place")
+            return self._say_before("inserted", "the record after it has the same place")
         if self._before is not None and stranger.n == self._number:
-            return self._say_before("changed", "the record behind it was made after another one")
-        return self._say("changed", f"record {stranger.n} ({stranger.name}) stands in its place")
+            return self._say_before("changed", "the record after it follows another one")
+        return self._say("changed", f"record {stranger.n} ({stranger.name}) is in its place")
 
     def _look_ahead(self, stranger: Header) -> tuple[bool, bool]:
         """Return whether the expected record comes later, and whether the number of the unexpected one does."""

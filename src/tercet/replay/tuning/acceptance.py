@@ -174,7 +174,7 @@ def _demand_result(folder: Path, proposal: Proposal) -> None:
     if pack.hash != proposal.new_hash:
         _put_back(folder)
         raise UsageError(
-            f"{folder} does not come to what {proposal.id} shows",
+            f"{folder} does not have the values of {proposal.id} after the change",
             code="pack_changed",
             remedy="check the folder: it was changed at the same moment",
         )

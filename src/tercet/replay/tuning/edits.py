@@ -73,7 +73,7 @@ def _is_same(text: str, wanted: dict[str, Any]) -> bool:
 def _uneditable(path: TomlPath) -> UsageError:
     place = ".".join(map(str, path))
     return UsageError(
-        f"the value {place} cannot be changed where it stands",
+        f"the value {place} cannot be changed in its place",
         code="value_not_editable",
         remedy=f"write it on a line of its own, as {path[-1]} = …",
     )

@@ -41,7 +41,7 @@ def tunable(pack: Pack) -> tuple[Surface, ...]:
     found = tuple(each for each in pack.tuning.surfaces if pack.lanes or not isinstance(each, LaneSurface))
     if not found:
         raise UsageError(
-            f"{pack.ref} does not say what may be tuned",
+            f"{pack.ref} has no rules for tuning",
             code="nothing_to_tune",
             remedy="name surfaces and their bounds in tuning.toml: see docs/tuning.md",
         )
@@ -200,7 +200,7 @@ def _floors(evidence: Evidence) -> Iterator[Guardrail]:
     )
     runs = evidence.compared.runs
     short = [] if runs >= evidence.min_runs else [f"{runs:,} of {evidence.min_runs:,}"]
-    yield _rule("enough_runs", "floor", short, "too few runs tell what it would do")
+    yield _rule("enough_runs", "floor", short, "too few runs predict its effect")
 
 
 # --- surfaces ---

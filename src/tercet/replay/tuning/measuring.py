@@ -140,7 +140,7 @@ class Enactment:
             if self._is_late(event):
                 return self._expired(position)
             if isinstance(event, e.PlanProposed) and not self._is_own_plan(event):
-                return self.untold("the pack would plan otherwise", is_elsewhere=True)
+                return self.untold("the pack would make another plan", is_elsewhere=True)
             found = compare_verdict(self.scene, event) or judged(self.scene, event)
             if found is not None and not found.old.is_same(found.new):
                 return self._derived_outcome(position, event, found)
