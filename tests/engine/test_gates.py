@@ -431,7 +431,7 @@ def test_a_tool_that_declares_nothing_is_never_repeated_blindly(
             assert result.gate.kind == "reconcile"
             assert result.gate.shown["tool"] == "pay.it"
             assert workshop.calls == [("p", 1)]
-            with pytest.raises(UsageError, match="asks for happened or did_not_happen"):
+            with pytest.raises(UsageError, match="takes happened or did-not-happen, not approve"):
                 await runtime.approve(gate_of(result), actor=BOB)
             with pytest.raises(UsageError, match="no JSON"):
                 await runtime.settle(gate_of(result), happened=True, value=float("nan"), actor=BOB)
