@@ -30,6 +30,8 @@ ADDED = frozenset(
 """Fields that answers have now and did not have when they were kept, as paths without the numbers of lists."""
 CHANGED: frozenset[str] = frozenset(
     {
+        "/error/message",
+        "/error/remedy",
         "/next",
         "/report/rationale",
         "/report/verify/reasons",
