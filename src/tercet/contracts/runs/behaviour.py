@@ -133,7 +133,8 @@ class Behaviour(IntEnum):
     PLAIN_REFUSALS = 20
     """The amounts in a refusal agree with their nouns, a value without a permitted source is named by its step and its
     parameter, and remedies fit: evidence of another request is not to be retrieved again, and no command has placeholders
-    for a pack and a file. A condition that yields no boolean is shown as JSON. Before, a refusal said `1 tool calls are needed` and `step 0 takes to from a literal of the plan`."""
+    for a pack and a file. A condition that yields no boolean is shown as JSON. Before, a refusal said `1 tool calls are
+    needed` and `step 0 takes to from a literal of the plan`."""
 
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
