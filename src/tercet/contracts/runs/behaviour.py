@@ -127,8 +127,9 @@ class Behaviour(IntEnum):
     OUTPUTS_PLACED = 20
     """Where a value stands is judged as well. A declared section is the author's only with its own slots, every sign of a
     free text is free text, and so is the order of several slots. A value is found only by itself, and not together with
-    the one beside it. Values that came by reference vouch for themselves only with others of their record. A replay takes judgements by the earlier rules as recorded. Before, texts
-    of symbols and exchanged slots were committed."""
+    the one beside it. Values that came by reference vouch for themselves only with others of their record, and a rule
+    replaces a value only beside its label. A replay takes judgements by the earlier rules as recorded. Before, texts of
+    symbols, exchanged slots and mixed records were committed."""
 
     PLAIN_REFUSALS = 20
     """The amounts in a refusal agree with their nouns, a value without a permitted source is named by its step and its
