@@ -37,7 +37,8 @@ def is_change(text: str, token: Range, sentence: Range) -> bool:
     before = text[max(token[0] - _NEAR, sentence[0]) : token[0]]
     if _BY.search(before) or _BEHIND.match(text, token[1]):
         return True
-    return bool(_UM.search(before)) and _UM_VERB.search(text, *sentence) is not None
+    near = max(token[0] - _NEAR, sentence[0]), min(token[1] + _NEAR, sentence[1])
+    return bool(_UM.search(before)) and _UM_VERB.search(text, *near) is not None
 
 
 def names_change(value: KnownValue) -> bool:
