@@ -672,7 +672,7 @@ UNRELATED = Example(
     ids=["one_source", "other", "literal", "unrelated"],
 )
 def test_a_session_keeps_the_words_of_its_rules(example: Example, new: str, old: str) -> None:
-    """A session from before rule 20 is judged in the words of then, so that its record follows again."""
+    """A session from before rule 21 is judged in the words of then, so that its record follows again."""
     case = as_case(example)
     earlier = case._replace(ctx=case.ctx.model_copy(update={"behaviour": EARLIER}))
     for judged, said, unsaid in ((case, new, old), (earlier, old, new)):

@@ -131,7 +131,7 @@ class Behaviour(IntEnum):
     replaces a value only beside its label. A replay takes judgements by the earlier rules as recorded. Before, texts of
     symbols, exchanged slots and mixed records were committed."""
 
-    PLAIN_REFUSALS = 20
+    PLAIN_REFUSALS = 21
     """The amounts in a refusal agree with their nouns, a value without a permitted source is named by its step and its
     parameter, and remedies fit: evidence of another request is not to be retrieved again, and no command has placeholders
     for a pack and a file. A condition that yields no boolean is shown as JSON. Before, a refusal said `1 tool calls are
