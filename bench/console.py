@@ -1,4 +1,4 @@
-"""The console: what the list of sessions costs with few and with many sessions, and a session's page for a short and a long run."""
+"""The console: what the inbox costs with few and with many gates, the list of sessions with few and with many, and a session's page for a short and a long run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from console.desk import Browser, open_console
+from console.many_gates import copy_waiting, pack_of_two_roles, wait_for
 from console.shop import HeldShop
 from plugins.postgres import running_server
 from tercet.console.session import TABS
 from tercet.contracts.request import Actor, Request
+from tercet.core.messages import session_of
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append, Journal, SessionRow
@@ -27,6 +29,9 @@ MOST_GROWTH = 30.0
 FEW, MANY = 1_000, 100_000
 MOST_LIST_GROWTH = 3.0
 """How much more a list with many sessions may cost than one with few."""
+FEW_GATES, MANY_GATES = 100, 10_000
+MOST_INBOX_GROWTH = 20.0
+"""How much more the inbox may cost with many gates: a gate behind those of others is found by their rows."""
 LISTS = {
     "newest": "",
     "in the middle": "?cursor={middle}",
@@ -148,6 +153,55 @@ async def _measure_lists(kind: str, urls: tuple[str, str], many: int, rounds: in
     return found
 
 
+# --- the inbox ---
+
+
+async def _measure_inbox(kind: str, urls: tuple[str, str], gates: int, rounds: int) -> list[Target]:
+    """Measure the inbox with few and with many gates, for a person whose only gate is the newest, and for one with all others."""
+    sizes, found = (min(FEW_GATES, gates // 2), gates), list[Target]()
+    costs: dict[str, list[float]] = {}
+    for url, size in zip(urls, sizes, strict=True):
+        async with open_journal(url) as journal, open_console(journal, pack_of_two_roles()) as desk:
+            await copy_waiting(journal, session_of(await wait_for(desk, "clerk")), size - 1, later_ms=-1)
+            gate = await wait_for(desk, "lead")
+            for role in ("lead", "clerk"):
+                browser = await desk.person(role, roles=(role,))
+                page = await browser.get("/console")
+                assert (gate in page.text.partition("Waiting for others")[0]) == (role == "lead")
+                costs.setdefault(f"page of the {role}", []).append(
+                    await _cost_ms(browser, "/console", rounds)
+                )
+                known = {"if-none-match": page.headers["etag"]}
+                costs.setdefault(f"unchanged for the {role}", []).append(
+                    await _unchanged_ms(browser, known, rounds)
+                )
+    for name, (few, many) in costs.items():
+        print(f"{kind} inbox, {name:<24} {sizes[0]:,}: {few:7.1f} ms, {gates:,}: {many:7.1f} ms", flush=True)
+        found.append(
+            Target(name=f"{kind} inbox, {name}: {gates:,} gates", found=many / few, most=MOST_INBOX_GROWTH)
+        )
+    return found
+
+
+async def _unchanged_ms(browser: Browser, known: dict[str, str], rounds: int) -> float:
+    best = float("inf")
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        answer = await browser.client.get("/console", headers=known)
+        best = min(best, time.perf_counter() - begun)
+        assert (answer.status_code, answer.content) == (304, b"")
+    return 1_000 * best
+
+
+def _inboxes(gates: int, rounds: int) -> list[Target]:
+    with tempfile.TemporaryDirectory() as folder:
+        files = (f"sqlite:///{Path(folder, 'few.db')}", f"sqlite:///{Path(folder, 'many.db')}")
+        found = asyncio.run(_measure_inbox("SQLite", files, gates, rounds))
+    with running_server() as few, running_server() as plenty:
+        found += asyncio.run(_measure_inbox("PostgreSQL", (few.url, plenty.url), gates, rounds))
+    return found
+
+
 def _lists(many: int, rounds: int) -> list[Target]:
     with tempfile.TemporaryDirectory() as folder:
         files = (f"sqlite:///{Path(folder, 'few.db')}", f"sqlite:///{Path(folder, 'many.db')}")
@@ -161,4 +215,5 @@ def run(*, is_smoke: bool) -> list[str]:
     """Measure the pages; return the targets that were missed."""
     rounds = 1 if is_smoke else 5
     sessions = asyncio.run(_measure(50 if is_smoke else LONG, rounds))
-    return show_targets([*_lists(200 if is_smoke else MANY, rounds), *sessions])
+    inboxes = _inboxes(120 if is_smoke else MANY_GATES, rounds)
+    return show_targets([*inboxes, *_lists(200 if is_smoke else MANY, rounds), *sessions])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.cli.sessions import people
+from tercet.cli.sessions import gates, people
 
 from .harness import REFUNDS, Tercet
 from .runs import BAKERY, LOOK, ORDER, ORDER_881, REFUND, Kitchen
@@ -73,6 +73,22 @@ def test_gates_are_listed_with_what_they_ask(tercet: Tercet, gate: str, question
     found = tercet("gates", "list", "--json").json["gates"]
     assert {each["id"]: each["kind"] for each in found} == {gate: "approval", question: "reconcile"}
     assert {each["session_id"] for each in found} == {session_of(gate), session_of(question)}
+
+
+def test_the_gates_that_have_waited_longest_are_listed_first(
+    tercet: Tercet, gate: str, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list that is cut holds the oldest ones, and says that there may be more."""
+    third = tercet(*REFUND, ORDER_881, "--json").json["gates"][0]["id"]
+    assert [each["id"] for each in tercet("gates", "list", "--json").json["gates"]] == [gate, question, third]
+    monkeypatch.setattr(gates, "MOST", 2)
+    listed = tercet("gates", "list").out
+    assert (
+        listed.index(gate)
+        < listed.index(question)
+        < listed.index("Only the 2 gates that have waited longest")
+    )
+    assert third not in listed
 
 
 def test_a_denied_call_is_never_made(tercet: Tercet, kitchen: Kitchen, gate: str) -> None:

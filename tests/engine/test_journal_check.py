@@ -8,12 +8,15 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from journal.servers import administrator, new_database
 from tercet import Actor, DecisionSpec, Gate, Pack, Plan, Request, tool
 from tercet.contracts.mode import ApprovalMode
 from tercet.engine.checks.journal import JournalReport, check_journal
+from tercet.engine.lists import open_gates
+from tercet.engine.rows import details_of
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.opening import open_journal, open_to_inspect
 from tercet.journal.protocol import Append
@@ -183,6 +186,10 @@ EDITS = {
         "UPDATE {}sessions SET due_at = NULL WHERE session_id = '$first'",
         "its row",
     ),
+    "a session that waits for nobody": (
+        "UPDATE {}sessions SET waits_since = NULL WHERE session_id = '$second'",
+        "its row",
+    ),
     "another next step": ("UPDATE {}sessions SET next_step = 'zz' WHERE session_id = '$first'", "its row"),
     "another time of change": ("UPDATE {}sessions SET updated_at = 5 WHERE session_id = '$first'", "its row"),
     "points that were deleted": (
@@ -230,6 +237,24 @@ async def test_rows_of_denied_sessions_that_an_earlier_version_wrote_are_sound(t
     assert (await _check(own)).problems == []
     await _change(own, "sessions", f"due_at = NULL {where}")
     assert [problem.place for problem in (await _check(own)).problems] == ["its row"]
+
+
+async def test_rows_of_waiting_sessions_that_an_earlier_version_wrote_are_sound(tmp_path: Path) -> None:
+    """They did not say who may answer; an upgrade lists them from their last change on, and their gates are found."""
+    own = f"sqlite:///{tmp_path / 'runs.db'}"
+    _, waiting = await _run_to_the_gate(own)
+    async with open_journal(own) as journal:
+        row = await journal.session("a", waiting)
+    assert row is not None
+    said = details_of(row)
+    assert said.roles
+    before = msgspec.msgpack.encode(msgspec.structs.replace(said, roles=()))
+    where = f"WHERE session_id = '{waiting}'"
+    await _change(own, "sessions", f"waits_since = updated_at, details = X'{before.hex()}' {where}")
+    assert (await _check(own)).problems == []
+    async with open_journal(own) as journal:
+        found = [gate.id for _, gate in await open_gates(journal, "a", 10)]
+    assert found == [f"{waiting}.g1"]
 
 
 async def test_a_stop_that_was_moved_to_another_tenant_is_not_read_as_its_stop(url: str) -> None:

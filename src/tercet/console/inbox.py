@@ -1,8 +1,11 @@
-"""The inbox: the gates that wait for the caller, oldest first, then those that wait for others."""
+"""The inbox: the gates that wait for the caller, those that wait longest first, then those that wait for others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
@@ -11,12 +14,21 @@ from tercet.console.visit import HOME, Page, Visit
 from tercet.contracts.errors import TercetError
 from tercet.core.state import OpenGate, State
 from tercet.engine.checks.journal import DamagedSession
-from tercet.engine.lists import open_gates
+from tercet.engine.lists import gates_of, waiting_rows
 from tercet.engine.personal.sealing import reveal_struct
+from tercet.engine.rows import details_of
+from tercet.journal.errors import JournalCorrupt
+from tercet.journal.protocol import SessionRow
+from tercet.runtime import Runtime
+from tercet.service.hub import pack_name
+from tercet.service.methods import actor_for
 from tercet.view.gate import question_text, reason_text, reversibility_of
 
-MOST = 500
-"""How many open gates are looked at."""
+PER_PAGE = 50
+"""How many sessions a page of the caller's gates shows."""
+OTHERS_PER_PAGE = 20
+MOST_FOR_OTHERS = 100
+"""How many sessions are read to find the gates of others: many that wait for the caller may be before them."""
 _SHOWN_VALUES = 3
 
 
@@ -25,7 +37,6 @@ class InboxItem:
     """A gate as the inbox lists it."""
 
     id: str
-    session: str
     question: str
     tool: str
     values: tuple[tuple[str, object], ...]
@@ -42,7 +53,8 @@ class InboxItem:
     approved: int
     needed: int
     """How many approvals it has, and how many it takes."""
-    permissions: Permissions
+    why_not: str
+    """Why it does not wait for the caller."""
 
 
 def _item(state: State, gate: OpenGate, permissions: Permissions) -> InboxItem:
@@ -52,7 +64,6 @@ def _item(state: State, gate: OpenGate, permissions: Permissions) -> InboxItem:
     names = sorted(params, key=lambda name: name not in authority)
     return InboxItem(
         id=gate.id,
-        session=str(state.start.session),
         question=question_text(gate),
         tool=str(shown.get("tool") or ""),
         values=tuple((name, params[name]) for name in names[:_SHOWN_VALUES]),
@@ -65,7 +76,7 @@ def _item(state: State, gate: OpenGate, permissions: Permissions) -> InboxItem:
         why=_why(gate),
         approved=sum(min(need.quorum, len(gate.approvers(name))) for name, need in gate.needs.items()),
         needed=sum(need.quorum for need in gate.needs.values()),
-        permissions=permissions,
+        why_not="" if permissions.waits else permissions.why_not,
     )
 
 
@@ -76,35 +87,155 @@ def _why(gate: OpenGate) -> str:
     return f"{asked}{reason_text(gate)}"
 
 
+class _Place(NamedTuple):
+    """The place of a session in the order of waiting."""
+
+    since: int
+    session: str
+
+    @classmethod
+    def parse(cls, text: str) -> _Place | None:
+        """Return a place as an address names it; None for anything else."""
+        since, _, session = text.partition(":")
+        is_time = since.isascii() and since.isdecimal() and len(since) < 19
+        return cls(int(since), session) if is_time and session.isprintable() else None
+
+    def __str__(self) -> str:
+        return f"{self.since}:{self.session}"
+
+
+@dataclass(kw_only=True)
+class _List:
+    """A page of gates. Those of one session stay together."""
+
+    after: _Place | None
+    """The last session of the page before."""
+    most: int
+    items: list[InboxItem] = field(default_factory=list[InboxItem])
+    last: _Place | None = None
+    """The last session of this page."""
+    has_more: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether gates of further sessions belong to the next page."""
+        return len(self.items) >= self.most
+
+    def holds(self, place: _Place) -> bool:
+        """Return whether it takes gates of a session, or the word that there are more."""
+        return not self.has_more and (self.after is None or place > self.after)
+
+    def add(self, item: InboxItem, place: _Place) -> None:
+        """Add a gate, unless the page is full."""
+        if not self.holds(place):
+            return
+        if self.is_full and place != self.last:
+            self.has_more = True
+            return
+        self.items.append(item)
+        self.last = place
+
+
+class _Scan:
+    """Looks at the sessions that wait, until both lists are full."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self._hub = visit.console.http.service.hub
+        self._tenant = visit.caller.tenant
+        self._roles: dict[str, frozenset[str]] = {}
+        self._for_others = 0
+        self.mine = _List(after=_Place.parse(visit.query.get("mine", "")), most=PER_PAGE)
+        self.others = _List(after=_Place.parse(visit.query.get("others", "")), most=OTHERS_PER_PAGE)
+        self.damaged: list[DamagedSession] = []
+        self.has_unserved = False
+        """Whether a session was left out because its pack is not served here."""
+
+    async def run(self) -> None:
+        """Fill the lists."""
+        both = (self.mine.after, self.others.after)
+        begin = None if None in both else min(each for each in both if each is not None)
+        place: _Place | None = begin
+        async for row in waiting_rows(self._hub.journal, self._tenant, begin):
+            before, place = place, _Place(row.waits_since or 0, row.session_id)
+            if self.mine.has_more and self.others.has_more:
+                break
+            if pack_name(row.pack) not in self._hub.packs:
+                self.has_unserved = True
+                continue
+            runtime = await self._hub.runtime(self._tenant, pack_name(row.pack))
+            may_be_mine = self._may_be_mine(row, runtime)
+            if not (may_be_mine and self.mine.holds(place)):
+                if not self.others.holds(place):
+                    continue
+                if self.others.is_full and not may_be_mine:
+                    self.others.has_more = True
+                    continue
+                if may_be_mine and self._for_others == MOST_FOR_OTHERS:
+                    self.others.has_more, self.others.last = True, before
+                    continue
+                self._for_others += may_be_mine
+            await self._add(row, runtime, place)
+
+    async def _add(self, row: SessionRow, runtime: Runtime, place: _Place) -> None:
+        async for state, gate in self._gates(row):
+            permissions = find_permissions(self._visit.caller, runtime, state, gate, self._visit.now)
+            chosen = self.mine if permissions.waits else self.others
+            chosen.add(_item(state, gate, permissions), place)
+
+    async def _gates(self, row: SessionRow) -> AsyncIterator[tuple[State, OpenGate]]:
+        """Yield the gates of a session with their personal values."""
+        journal, load = self._hub.journal, self._visit.console.states.load
+        for state, gate in await gates_of(journal, self._tenant, row, unreadable=self.damaged, load=load):
+            yield state, await reveal_struct(journal, self._tenant, gate)
+
+    def _may_be_mine(self, row: SessionRow, runtime: Runtime) -> bool:
+        """Return whether the caller may have a role for a gate of a session, by its row."""
+        try:
+            asked = details_of(row).roles
+        except JournalCorrupt:  # loading its gates says so
+            return True
+        if row.pack not in self._roles:
+            self._roles[row.pack] = self._roles_in(runtime)
+        is_own = (
+            row.owner == self._visit.caller.actor.id
+        )  # no role lets people answer the gates of their own runs
+        return not asked or (not is_own and not self._roles[row.pack].isdisjoint(asked))
+
+    def _roles_in(self, runtime: Runtime) -> frozenset[str]:
+        """Return the roles that the caller has in a pack; none without the right to answer."""
+        try:
+            self._visit.caller.demand("answer")
+            return frozenset(runtime.known(actor_for(self._visit.caller, runtime)).roles)
+        except TercetError:
+            return frozenset()
+
+
 async def show_inbox(visit: Visit) -> Response:
     """Show what waits."""
     visit.caller.demand("read")
-    hub = visit.console.http.service.hub
-    damaged: list[DamagedSession] = []
-    found = await open_gates(hub.journal, visit.caller.tenant, MOST, unreadable=damaged)
-    items: list[InboxItem] = []
-    unserved = 0
-    for state, gate in found:
-        try:
-            runtime = await hub.of_gate(visit.caller.tenant, gate.id)
-        except TercetError:
-            unserved += 1  # its pack is not served here
-            continue
-        permissions = find_permissions(visit.caller, runtime, state, gate, visit.now)
-        shown = await reveal_struct(hub.journal, visit.caller.tenant, gate)
-        items.append(_item(state, shown, permissions))
-    items.sort(key=lambda item: item.at)
-    return visit.render(
+    scan = _Scan(visit)
+    await scan.run()
+    return visit.render_unless_known(
         "inbox.html.j2",
         title="Inbox",
         section="inbox",
-        mine=[item for item in items if item.permissions.waits],
-        others=[item for item in items if not item.permissions.waits],
-        is_cut=len(found) == MOST,
-        most=MOST,
-        damaged=damaged,
-        unserved=unserved,
+        mine=scan.mine.items,
+        others=scan.others.items,
+        next_mine=_address(mine=scan.mine, others=scan.others, following="mine"),
+        next_others=_address(mine=scan.mine, others=scan.others, following="others"),
+        is_first=scan.mine.after is None and scan.others.after is None,
+        damaged=scan.damaged,
+        has_unserved=scan.has_unserved,
     )
+
+
+def _address(*, following: str, **lists: _List) -> str:
+    """Return the address of the next page of a list, with the same page of the other; empty if there is none."""
+    if not lists[following].has_more:
+        return ""
+    places = {name: each.last if name == following else each.after for name, each in lists.items()}
+    return f"{HOME}?{urlencode({name: str(place) for name, place in places.items() if place})}"
 
 
 PAGES = (Page(HOME, show_inbox),)

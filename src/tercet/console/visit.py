@@ -19,7 +19,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from tercet.console.logins import Logins, csrf_token
 from tercet.console.tallies import TallyCache
 from tercet.console.text import FILTERS
+from tercet.core.state import State
+from tercet.engine.session_reader import load_state
 from tercet.engine.streams.stops import EmergencyStops, Stop
+from tercet.journal.protocol import Journal
 from tercet.runtime import Runtime
 from tercet.service.app import Http
 from tercet.service.boundary import read_body
@@ -76,6 +79,25 @@ def static_url(name: str) -> str:
     return f"{HOME}/static/{name}?v={VERSIONS[name]}"
 
 
+class StateCache:
+    """The states of the sessions that the inbox showed last, so that only those that changed are read again."""
+
+    def __init__(self, most: int = 200) -> None:
+        self._most = most
+        self._known: dict[tuple[str, str], State] = {}
+
+    async def load(self, journal: Journal, tenant: str, session: str) -> State:
+        """Return the newest state of a session."""
+        key = (tenant, session)
+        state = self._known.pop(key, None)
+        if state is None or (await journal.head(tenant, session)).seq != state.position:
+            state = await load_state(journal, tenant, session)
+        self._known[key] = state
+        if len(self._known) > self._most:
+            del self._known[next(iter(self._known))]
+        return state
+
+
 @dataclass(frozen=True, kw_only=True)
 class Console:
     """What all pages share."""
@@ -88,6 +110,7 @@ class Console:
     stops: dict[str, EmergencyStops] = field(default_factory=dict[str, EmergencyStops])
     """The emergency stops of each tenant, as far as they were read."""
     tallies: TallyCache = field(default_factory=TallyCache)
+    states: StateCache = field(default_factory=StateCache)
 
     async def active_stops(self, tenant: str) -> tuple[Stop, ...]:
         """Return the emergency stops that every page of a tenant shows, the widest first; they are read again once there are new ones."""
@@ -265,6 +288,16 @@ class Visit:
         return await self.console.http.service.hub.of_session(self.caller.tenant, session)
 
     # --- answers ---
+
+    def render_unless_known(self, template: str, **values: Any) -> Response:
+        """Return a page with a hash of what it shows; without its body if the browser has the same one, but for its times."""
+        shown = repr((values, self._stops, self._caller, self.csrf)).encode()
+        headers = {**HEADERS, "etag": f'"{sha256(shown).hexdigest()}"'}
+        if headers["etag"] in self.request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        page = self.render(template, **values)
+        page.headers["etag"] = headers["etag"]
+        return page
 
     def render(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         """Return a page. Every template gets the caller, the time and the token for forms as well."""

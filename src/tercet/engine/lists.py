@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from tercet.contracts.errors import UsageError
 from tercet.core.events.gate import GateKind
 from tercet.core.fold.base import ANSWERS
 from tercet.core.messages import session_of
@@ -14,12 +15,12 @@ from tercet.core.state import OpenGate, State
 from tercet.core.transcript import moment
 from tercet.engine.checks.journal import DamagedSession, describe_damage
 from tercet.engine.rows import details_of
-from tercet.engine.session_reader import list_rows, load_state
+from tercet.engine.session_reader import load_state
 from tercet.engine.streams.recent_calls import RecentCall
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.view.vocabulary import QUESTIONS
 
-_UNFINISHED = ("awaiting_gate", "paused", "in_progress")
+_PAGE = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,20 +119,22 @@ class PendingGate:
 
 
 class GateCursor(NamedTuple):
-    """A place in the list of gates: the last gate before it, and the status of the sessions that were being listed."""
+    """A place in the list of gates: the last gate before it, and since when its session waited."""
 
-    status: str
+    since: int
     gate: str
 
     @classmethod
     def parse(cls, text: str) -> GateCursor:
         """Return a written position; raises `UsageError` if it is not one."""
-        status, _, gate = text.partition(":")
+        since, _, gate = text.partition(":")
+        if not (since.isdecimal() and since.isascii() and len(since) < 19):
+            raise UsageError(f"{text!r} is not a position in the list of gates", code="unknown_gate")
         session_of(gate)
-        return cls(status if status in _UNFINISHED else _UNFINISHED[0], gate)
+        return cls(int(since), gate)
 
     def __str__(self) -> str:
-        return f"{self.status}:{self.gate}"
+        return f"{self.since}:{self.gate}"
 
 
 async def each_gate(
@@ -143,36 +146,52 @@ async def each_gate(
 ) -> AsyncIterator[tuple[GateCursor, State, OpenGate]]:
     """Yield the gates that wait for an answer, each with its place in the list and the state of its session.
 
-    A session that cannot be read goes into `unreadable`; without that list, its error is raised.
+    The sessions that have waited longest come first, each with all its gates. One that cannot be read goes into
+    `unreadable`; without that list, its error is raised.
     """
-    last = None if after is None else session_of(after.gate)
-    for status in _UNFINISHED if after is None else _UNFINISHED[_UNFINISHED.index(after.status) :]:
-        first = None if last is None else await journal.session(tenant, last)
-        rows = [first] if first is not None and first.status == status else []
-        async for row in chain_rows(rows, list_rows(journal, tenant, status=status, before=last)):
-            try:
-                # Only sessions whose row names a gate are loaded.
-                has_gates = bool(details_of(row).gates)
-                state = await load_state(journal, tenant, row.session_id) if has_gates else State()
-            except Exception as error:
-                if unreadable is None:
-                    raise
-                unreadable.append(describe_damage(row.session_id, error))
-                continue
-            if state.start.lane:  # the gates of a lane are answered at the run that started it
-                continue
-            for gate in state.gates.values():
-                if after is None or row is not first or _number(gate.id) > _number(after.gate):
-                    yield GateCursor(status, gate.id), state, gate
-        last = None
+    begun = None if after is None else session_of(after.gate)
+    first = None if begun is None else await journal.session(tenant, begun)
+    if after is not None and first is not None and first.waits_since == after.since:
+        for state, gate in await gates_of(journal, tenant, first, unreadable=unreadable):
+            if _number(gate.id) > _number(after.gate):
+                yield GateCursor(after.since, gate.id), state, gate
+    async for row in waiting_rows(journal, tenant, None if after is None else (after.since, begun or "")):
+        for state, gate in await gates_of(journal, tenant, row, unreadable=unreadable):
+            yield GateCursor(row.waits_since or 0, gate.id), state, gate
 
 
-async def chain_rows(first: list[SessionRow], rest: AsyncIterator[SessionRow]) -> AsyncIterator[SessionRow]:
-    """Yield rows, then others."""
-    for row in first:
-        yield row
-    async for row in rest:
-        yield row
+async def waiting_rows(
+    journal: Journal, tenant: str, after: tuple[int, str] | None = None
+) -> AsyncIterator[SessionRow]:
+    """Yield the rows of sessions that wait for an answer, longest first, behind a time and a session."""
+    while page := await journal.waiting(tenant, after=after, limit=_PAGE):
+        for row in page:
+            yield row
+        if len(page) < _PAGE:
+            return
+        after = (page[-1].waits_since or 0, page[-1].session_id)
+
+
+async def gates_of(
+    journal: Journal,
+    tenant: str,
+    row: SessionRow,
+    *,
+    unreadable: list[DamagedSession] | None = None,
+    load: Callable[[Journal, str, str], Awaitable[State]] = load_state,
+) -> list[tuple[State, OpenGate]]:
+    """Return the gates that a session waits at; see `each_gate`."""
+    try:
+        # Only a session whose row names a gate is loaded.
+        has_gates = bool(details_of(row).gates)
+        state = await load(journal, tenant, row.session_id) if has_gates else State()
+    except Exception as error:
+        if unreadable is None:
+            raise
+        unreadable.append(describe_damage(row.session_id, error))
+        return []
+    # The gates of a lane are answered at the run that started it.
+    return [] if state.start.lane else [(state, gate) for gate in state.gates.values()]
 
 
 def _number(gate: str) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 
 import msgspec
 
 from tercet.core.resolve.sessions import due_at
-from tercet.core.state import State
+from tercet.core.state import OpenGate, State
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import SessionRow
 
@@ -16,11 +16,13 @@ PAGE = 100
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Further details in a row: why a session waits or stopped, and the gates that wait for an answer."""
+    """Further details in a row: why a session waits or stopped, the gates that wait for an answer, and who may give one."""
 
     reason: str = ""
     gates: tuple[str, ...] = ()
     ending: str = ""
+    roles: tuple[str, ...] = ()
+    """Who answers one of the gates needs one of these roles; empty if that is not so, or not known."""
 
 
 _decode = msgspec.msgpack.Decoder(Details).decode
@@ -50,6 +52,10 @@ def row_of(state: State) -> SessionRow:
         updated_at=state.at,
         next_step=state.frontier[0] if state.frontier else None,
         due_at=due_at(state),
+        # The gates of a lane are answered at the run that started it.
+        waits_since=None
+        if state.start.lane
+        else min((gate.at for gate in state.gates.values()), default=None),
         details=_details(state),
     )
 
@@ -57,8 +63,31 @@ def row_of(state: State) -> SessionRow:
 def _details(state: State) -> bytes:
     if not (state.reason or state.gates or state.ending):
         return b""
-    details = Details(reason=state.reason[:200], gates=tuple(state.gates)[:8], ending=state.ending)
+    details = Details(
+        reason=state.reason[:200],
+        gates=tuple(state.gates)[:8],
+        ending=state.ending,
+        roles=_roles(state.gates.values()),
+    )
     return msgspec.msgpack.encode(details)
+
+
+def _roles(gates: Collection[OpenGate]) -> tuple[str, ...]:
+    """Return the roles of the people who may answer at least one gate; empty if others may as well."""
+    asked = [need.roles for gate in gates for need in gate.needs.values()]
+    is_for_all = any(not gate.needs or gate.kind == "escalation" for gate in gates) or not all(asked)
+    return () if is_for_all else tuple(sorted({role for roles in asked for role in roles}))
+
+
+def row_of_earlier_version(row: SessionRow) -> SessionRow:
+    """Return a row as it was before rows said who may answer, with the time that its waiting was later set to."""
+    may_wait = row.status in ("awaiting_gate", "paused", "in_progress") and row.details
+    details = msgspec.structs.replace(details_of(row), roles=())
+    return msgspec.structs.replace(
+        row,
+        details=msgspec.msgpack.encode(details) if row.details else b"",
+        waits_since=row.updated_at if may_wait else None,
+    )
 
 
 async def each_once(page: Callable[[int], Awaitable[Sequence[SessionRow]]]) -> AsyncIterator[SessionRow]:

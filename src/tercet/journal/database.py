@@ -106,10 +106,10 @@ class Reading(Protocol):
 
 
 _LAST = "\U0010ffff"
+"""No key has a character after this one."""
 _AFTER_ALL = ("", 2**63 - 1)
 _BEFORE_ALL = (-(2**63), "")
 _FIRST_CHANGE = (-(2**63), "", "")
-"""No key has a character after this one."""
 
 
 class DatabaseJournal(LeaseActs):
@@ -243,6 +243,13 @@ class DatabaseJournal(LeaseActs):
     async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
         """Rows whose time has come, the earliest first."""
         rows = await self._find("list_due", tenant, more=(now_ms, max(limit, 0)))
+        return [_session(row) for row in rows]
+
+    async def waiting(
+        self, tenant: str, *, after: tuple[int, str] | None = None, limit: int = 100
+    ) -> list[SessionRow]:
+        """Rows with an open gate, those that have waited longest first."""
+        rows = await self._find("list_waiting", tenant, more=(*(after or _BEFORE_ALL), max(limit, 0)))
         return [_session(row) for row in rows]
 
     async def resumable(

@@ -223,6 +223,17 @@ class MemoryJournal(LeaseActs):
         ]
         return [row for *_, row in sorted(found, key=lambda each: each[:2])][: max(limit, 0)]
 
+    async def waiting(
+        self, tenant: str, *, after: tuple[int, str] | None = None, limit: int = 100
+    ) -> list[SessionRow]:
+        """Rows with an open gate, those that have waited longest first."""
+        places = [
+            (row.waits_since, row.session_id)
+            for row in self._rows_of(tenant)
+            if row.waits_since is not None and (after is None or (row.waits_since, row.session_id) > after)
+        ]
+        return [self._rows[tenant, session] for _, session in sorted(places)[: max(limit, 0)]]
+
     async def resumable(
         self, *, now_ms: int, limit: int = 100, after: SessionRow | None = None
     ) -> list[SessionRow]:

@@ -43,6 +43,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Anything else a list should show without reading the stream, encoded by the caller."""
     due_at: int | None = None
     """When the watchdog has to check the session: a time to live ends, or a heartbeat is due."""
+    waits_since: int | None = None
+    """When the oldest gate was opened that waits for an answer to this session; None without such a gate."""
 
 
 class StatusCount(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -295,6 +297,13 @@ class Journal(Protocol):
 
     async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
         """Rows whose time has come (`due_at <= now_ms`), the earliest first. However many wait, it reads only these."""
+        ...
+
+    async def waiting(
+        self, tenant: str, *, after: tuple[int, str] | None = None, limit: int = 100
+    ) -> list[SessionRow]:
+        """Rows with `waits_since`, those that have waited longest first, and by id where that is the same; behind a time and
+        an id, if they are given. However many wait, it reads only these."""
         ...
 
     async def resumable(

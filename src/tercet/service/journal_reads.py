@@ -51,6 +51,7 @@ class ReadJournal(Authored):
         "blob",
         "row",
         "rows",
+        "waiting",
         "ids",
         "similar",
         "gates",
@@ -58,9 +59,10 @@ class ReadJournal(Authored):
     name: str = Field(default="", max_length=512)
     """A session, or a stream about one; for `blob` a digest, for `ids` and `similar` a prefix."""
     after: Place = 0
-    """The position before the first; for `rows`, how many are left out."""
-    behind: str = Field(default="", max_length=512)
-    """For `blobs` a digest, for `rows` a session: the last of the page before."""
+    """The position before the first; for `rows`, how many are left out; for `waiting`, since when the last of the page
+    before has waited."""
+    behind: Searched = Field(default="", max_length=512)
+    """For `blobs` a digest, for `rows` and `waiting` a session: the last of the page before."""
     kind: CheckpointKind = "point"
     status: SessionStatus | None = None
     intents: tuple[Searched, ...] | None = Field(default=None, max_length=200)
@@ -121,6 +123,7 @@ _OF_TENANTS: Mapping[str, _Read] = {
         skip=p.after,
         where=SessionFilter(status=p.status, intents=p.intents, owner=p.owner, text=p.text, oldest=p.oldest),
     ),
+    "waiting": lambda j, t, _, p: j.waiting(t, after=(p.after, storable(p.behind)), limit=p.limit),
     "ids": lambda j, t, name, p: j.session_ids(t, name, limit=p.limit),
     "similar": lambda j, t, name, p: j.claims(t, name, limit=p.limit),
     "gates": _gates,

@@ -147,6 +147,15 @@ class RemoteJournal(ReadOnlyJournal):
             or []
         )
 
+    async def waiting(
+        self, tenant: str, *, after: tuple[int, str] | None = None, limit: int = 100
+    ) -> list[SessionRow]:
+        """Return rows with an open gate, those that have waited longest first."""
+        del tenant
+        since, behind = after or (0, "")
+        wanted = max(0, min(limit, MOST))
+        return await self._ask("waiting", list[SessionRow], after=since, behind=behind, limit=wanted) or []
+
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
         """Return the ids of sessions that begin with a prefix, in order."""
         del tenant

@@ -28,6 +28,27 @@ async def what_is_due_comes_earliest_first(journal: Journal, tenant: str) -> Non
     expect("the whole row", first, session_row(tenant, "e", due_at=10))
 
 
+async def what_waits_comes_oldest_first(journal: Journal, tenant: str) -> None:
+    """Sessions with an open gate are listed by its time and their id, in pages; others, and those of other tenants, are not."""
+    for name, waits_since in {"a": 30, "b": 10, "c": None, "d": 20, "e": 10}.items():
+        await _put(journal, session_row(tenant, name, waits_since=waits_since))
+
+    async def waiting(after: tuple[int, str] | None = None, limit: int = 100) -> list[str]:
+        return [row.session_id for row in await journal.waiting(tenant, after=after, limit=limit)]
+
+    expect("what waits", await waiting(), ["b", "e", "d", "a"])
+    expect("the first page", await waiting(limit=2), ["b", "e"])
+    expect("the page behind", await waiting((10, "e"), limit=2), ["d", "a"])
+    expect("the page behind one that waits no more", await waiting((10, "c")), ["e", "d", "a"])
+    expect("another tenant", await journal.waiting(new_tenant()), [])
+    later = session_row(tenant, "b", waits_since=40)
+    await journal.append(unit(tenant, 1, stream="b", row=later))
+    await journal.append(unit(tenant, 1, stream="e", row=session_row(tenant, "e", waits_since=None)))
+    expect("what waits later", await waiting(), ["d", "a", "b"])
+    (last,) = await journal.waiting(tenant, after=(30, "a"))
+    expect("the whole row", last, later)
+
+
 async def reminders_come_earliest_first(journal: Journal, tenant: str) -> None:
     """Reminders are set, moved and removed with a unit, by any stream of the tenant, and listed once they are due."""
 
@@ -250,6 +271,7 @@ async def _fill(journal: Journal, tenant: str, stream: str, blob: bytes) -> Leas
 CASES = (
     *with_new_tenant(
         what_is_due_comes_earliest_first,
+        what_waits_comes_oldest_first,
         reminders_come_earliest_first,
         what_nobody_holds_comes_oldest_first,
         what_has_not_ended_is_counted_by_pack,

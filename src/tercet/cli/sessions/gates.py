@@ -43,7 +43,7 @@ tercet gates show ses_0123456789abcdef.g1 --actors examples/refunds
 
 
 def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
-    """List up to 200 open gates.
+    """List up to 200 open gates, those that have waited longest first.
 
     Each is shown with its question, the roles that may answer, and its deadline. Damaged sessions are listed last,
     and the exit code is then 5.
@@ -56,6 +56,8 @@ def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
     screen, now = Screen(), SystemClock().now()
     for each in found:
         _show_line(screen, each, now)
+    if len(found) == MOST:
+        screen.say(f"Only the {MOST} gates that have waited longest are listed.")
     if found:
         first = Commands(journal=journal).show_gate(found[0].gate.id)
         screen.offer("Show a gate before you answer it:", first)

@@ -26,12 +26,16 @@
   // Replaces every element with data-live by the one of the same id in a fresh copy of this page.
   const shown = new Map();
   const live = () => document.querySelectorAll("[data-live][id]");
+  let version = ""; // what the last copy showed: the server leaves out the body of one that shows the same
   const refresh = async () => {
-    const response = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "manual", cache: "no-store" });
+    const headers = { accept: "text/html", ...(version && { "if-none-match": version }) };
+    const response = await fetch(location.href, { headers, redirect: "manual", cache: "no-store" });
     if (response.type === "opaqueredirect") { location.reload(); return; } // the login has ended
-    if (!response.ok) throw new Error(response.statusText);
+    if (!response.ok && response.status !== 304) throw new Error(response.statusText);
     const date = Date.parse(response.headers.get("date") || "");
     if (date) skew = Math.round((Date.now() - date) / 1000) * 1000;
+    if (response.status === 304) { tick(); return; }
+    version = response.headers.get("etag") || "";
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const element of document.querySelectorAll("[data-live][id], #stops-banner")) {
       const fresh = page.getElementById(element.id);
@@ -60,7 +64,9 @@
   const follow = async () => {
     if (!document.hidden && live().length) {
       const offline = document.getElementById("offline");
-      try { await refresh(); wait = EVERY_MS; offline.hidden = true; } catch { wait = Math.min(wait * 2, 30000); offline.hidden = false; }
+      const begun = performance.now();
+      // A page that takes long to make is asked for less often.
+      try { await refresh(); wait = Math.max(EVERY_MS, 10 * (performance.now() - begun)); offline.hidden = true; } catch { wait = Math.min(wait * 2, 30000); offline.hidden = false; }
     }
     setTimeout(follow, wait);
   };

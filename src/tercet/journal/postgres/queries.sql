@@ -90,19 +90,20 @@ WITH heard AS (
 -- name: store_sessions
 , new_sessions AS (
     INSERT INTO tercet.sessions (tenant, session_id, status, pack, pack_hash, snapshot, intent, owner,
-                                 started_at, updated_at, next_step, details, due_at)
+                                 started_at, updated_at, next_step, details, due_at, waits_since)
     SELECT moved.tenant, moved.stream, r.status, r.pack, r.pack_hash, r.snapshot, r.intent, r.owner,
-           r.started_at, r.updated_at, r.next_step, r.details, r.due_at
+           r.started_at, r.updated_at, r.next_step, r.details, r.due_at, r.waits_since
       FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                  $8::bigint[], $9::bigint[], $10::text[], $11::bytea[], $12::bigint[])
+                  $8::bigint[], $9::bigint[], $10::text[], $11::bytea[], $12::bigint[], $13::bigint[])
            AS r (stream_id, status, pack, pack_hash, snapshot, intent, owner,
-                 started_at, updated_at, next_step, details, due_at)
+                 started_at, updated_at, next_step, details, due_at, waits_since)
       JOIN moved ON moved.ref = r.stream_id
         ON CONFLICT (tenant, session_id) DO UPDATE
        SET status = excluded.status, pack = excluded.pack, pack_hash = excluded.pack_hash,
            snapshot = excluded.snapshot, intent = excluded.intent, owner = excluded.owner,
            started_at = excluded.started_at, updated_at = excluded.updated_at,
-           next_step = excluded.next_step, details = excluded.details, due_at = excluded.due_at
+           next_step = excluded.next_step, details = excluded.details, due_at = excluded.due_at,
+           waits_since = excluded.waits_since
 )
 
 -- name: store_rings
@@ -276,7 +277,7 @@ SELECT c.key, s.stream, c.seq
 
 -- name: read_session
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM tercet.sessions
  WHERE tenant = $1 AND session_id = $2
 
@@ -288,7 +289,7 @@ SELECT session_id
 
 -- name: list_sessions
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM tercet.sessions
  WHERE tenant = $1
    AND ($2::text IS NULL OR status = $2)
@@ -300,7 +301,7 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
 
 -- name: list_sessions_by_status
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM tercet.sessions
  WHERE tenant = $1 AND status = $2::text
    AND ($6::text IS NULL OR intent IN (SELECT jsonb_array_elements_text($6::text::jsonb)))
@@ -311,7 +312,7 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
 
 -- name: list_sessions_by_intent
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM tercet.sessions
  WHERE tenant = $1 AND intent = $6::text
    AND ($2::text IS NULL OR status = $2)
@@ -322,7 +323,7 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
 
 -- name: list_sessions_by_owner
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM tercet.sessions
  WHERE tenant = $1 AND owner = $7::text
    AND ($2::text IS NULL OR status = $2)
@@ -333,10 +334,17 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
 
 -- name: list_due
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM tercet.sessions
  WHERE tenant = $1 AND due_at <= $2
  ORDER BY due_at, session_id LIMIT $3
+
+-- name: list_waiting
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at, waits_since
+  FROM tercet.sessions
+ WHERE tenant = $1 AND waits_since IS NOT NULL AND (waits_since, session_id) > ($2::bigint, $3::text)
+ ORDER BY waits_since, session_id LIMIT $4
 
 -- name: list_resumable
 WITH ready AS (
@@ -351,7 +359,7 @@ WITH ready AS (
        AND (r.updated_at, r.tenant, r.session_id) > ($3::bigint, $4::text, $5::text)
 )
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM unheld
  WHERE place <= $2
  ORDER BY updated_at, tenant, session_id
@@ -375,7 +383,7 @@ WITH RECURSIVE owners (tenant) AS (
         ) AS s
 )
 SELECT total, session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step,
-       details, due_at
+       details, due_at, waits_since
   FROM found
  WHERE place <= $4
  ORDER BY started_at, tenant, session_id
@@ -391,7 +399,7 @@ SELECT tenant, name, due_at
 
 -- name: list_ended
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM tercet.sessions
  WHERE tenant = $1 AND updated_at < $2 AND status = ANY($3::text[])
  ORDER BY updated_at, session_id LIMIT $4
@@ -403,7 +411,7 @@ SELECT tenant, stream FROM tercet.streams WHERE (tenant, stream) > ($1, $2) ORDE
 
 -- name: check_sessions
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM tercet.sessions
  WHERE (tenant, session_id) > ($1, $2)
  ORDER BY tenant, session_id LIMIT $3

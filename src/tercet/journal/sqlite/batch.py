@@ -332,6 +332,7 @@ def _differs_in_progress_only(old: SessionRow, new: SessionRow) -> bool:
     """Return whether two rows of a session differ in nothing but status, last change, next step and details."""
     return (
         old.due_at == new.due_at
+        and old.waits_since == new.waits_since
         and old.started_at == new.started_at
         and old.pack_hash == new.pack_hash
         and old.pack == new.pack

@@ -54,13 +54,13 @@ DELETE FROM reminders WHERE tenant = ? AND name = ?
 
 -- name: put_session
 INSERT INTO sessions (tenant, session_id, status, pack, pack_hash, snapshot, intent, owner,
-                      started_at, updated_at, next_step, details, due_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      started_at, updated_at, next_step, details, due_at, waits_since)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (tenant, session_id) DO UPDATE
    SET status = excluded.status, pack = excluded.pack, pack_hash = excluded.pack_hash, snapshot = excluded.snapshot,
        intent = excluded.intent, owner = excluded.owner, started_at = excluded.started_at,
        updated_at = excluded.updated_at, next_step = excluded.next_step, details = excluded.details,
-       due_at = excluded.due_at
+       due_at = excluded.due_at, waits_since = excluded.waits_since
 
 -- name: touch_session
 UPDATE sessions SET status = ?, updated_at = ?, next_step = ?, details = ? WHERE tenant = ? AND session_id = ?
@@ -165,7 +165,7 @@ SELECT c.key, s.stream, c.seq
 
 -- name: read_session
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM sessions
  WHERE tenant = ? AND session_id = ?
 
@@ -174,7 +174,7 @@ SELECT session_id FROM sessions WHERE tenant = ?1 AND session_id >= ?2 AND sessi
 
 -- name: list_sessions
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM sessions
  WHERE tenant = ?1
    AND (?2 IS NULL OR status = ?2)
@@ -186,7 +186,7 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
 
 -- name: list_sessions_by_status
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM sessions
  WHERE tenant = ?1 AND status = ?2
    AND (?6 IS NULL OR intent IN (SELECT value FROM json_each(?6)))
@@ -197,7 +197,7 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
 
 -- name: list_sessions_by_intent
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM sessions
  WHERE tenant = ?1 AND intent = ?6
    AND (?2 IS NULL OR status = ?2)
@@ -208,7 +208,7 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
 
 -- name: list_sessions_by_owner
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM sessions
  WHERE tenant = ?1 AND owner = ?7
    AND (?2 IS NULL OR status = ?2)
@@ -219,10 +219,17 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
 
 -- name: list_due
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM sessions
  WHERE tenant = ? AND due_at <= ?
  ORDER BY due_at, session_id LIMIT ?
+
+-- name: list_waiting
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at, waits_since
+  FROM sessions
+ WHERE tenant = ?1 AND waits_since IS NOT NULL AND (waits_since, session_id) > (?2, ?3)
+ ORDER BY waits_since, session_id LIMIT ?4
 
 -- name: list_resumable
 WITH ready AS (
@@ -237,7 +244,7 @@ WITH ready AS (
        AND (r.updated_at, r.tenant, r.session_id) > (?3, ?4, ?5)
 )
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM unheld
  WHERE place <= ?2
  ORDER BY updated_at, tenant, session_id
@@ -257,7 +264,7 @@ WITH RECURSIVE owners (tenant) AS (
      WHERE s.status IN (SELECT value FROM json_each(?3)) AND s.pack = ?1 AND substr(s.pack_hash, 1, length(?2)) = ?2
 )
 SELECT total, session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step,
-       details, due_at
+       details, due_at, waits_since
   FROM found
  WHERE place <= ?4
  ORDER BY started_at, tenant, session_id
@@ -273,7 +280,7 @@ SELECT tenant, name, due_at
 
 -- name: list_ended
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM sessions
  WHERE tenant = ? AND updated_at < ? AND status IN (SELECT value FROM json_each(?))
  ORDER BY updated_at, session_id LIMIT ?
@@ -285,7 +292,7 @@ SELECT tenant, stream FROM streams WHERE (tenant, stream) > (?1, ?2) ORDER BY te
 
 -- name: check_sessions
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
-       due_at
+       due_at, waits_since
   FROM sessions
  WHERE (tenant, session_id) > (?1, ?2)
  ORDER BY tenant, session_id LIMIT ?3

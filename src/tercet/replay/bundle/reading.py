@@ -147,6 +147,16 @@ class BundleJournal(ReadOnlyJournal):
         wanted = where or SessionFilter(status=status)
         return [row for row in rows if wanted.admits(row)][skip : skip + max(limit, 0)]
 
+    async def waiting(
+        self, tenant: str, *, after: tuple[int, str] | None = None, limit: int = 100
+    ) -> list[SessionRow]:
+        """The one session that there is, if it waits behind that place."""
+        return [
+            row
+            for row in self._rows(tenant)
+            if row.waits_since is not None and (after is None or (row.waits_since, row.session_id) > after)
+        ][: max(limit, 0)]
+
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
         """Return the id of the only session, if it begins with the prefix."""
         found = (row.session_id for row in self._rows(tenant))
