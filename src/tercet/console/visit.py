@@ -225,6 +225,7 @@ class Visit:
         if found is None:
             raise NotLoggedIn
         self.console.http.rate.take(found.credential)
+        self.console.http.places.take(self.request.scope, found.tenant)
         self._login = found
         name = self.cookie("tercet_act_as")
         self._caller = found.acting_as(name) if name and found.is_dev else found

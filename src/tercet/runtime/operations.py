@@ -30,7 +30,7 @@ from tercet.engine.session_reader import load_state, read_record
 from tercet.engine.streams import artifacts
 from tercet.engine.streams.artifacts import Artifact
 from tercet.engine.streams.recent_calls import recent_calls
-from tercet.engine.streams.stops import Stop, StopKind, demand_kind
+from tercet.engine.streams.stops import Stop, StopKind, demand_kind, demand_name
 from tercet.engine.watchdog import SweepResult
 from tercet.replay.recording import load_run
 from tercet.replay.replay import replay_recording
@@ -71,6 +71,7 @@ class Operations(OpenRuntime):
         """Stop a tool, a pack or the tenant in every process: nothing that it names is called any more. Runs that would
         call it are paused, and can be resumed once the stop is lifted. Sent again with the same `key`, it is made once."""
         demand_kind(kind)
+        demand_name(name)
         if kind == "tenant" and name != self.tenant:
             raise UsageError(
                 f"this runtime belongs to tenant {self.tenant}, and cannot stop {name}",

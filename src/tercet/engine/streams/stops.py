@@ -31,6 +31,16 @@ def demand_kind(kind: str) -> None:
         )
 
 
+def demand_name(name: str) -> None:
+    """Raise `UsageError` for a name that no tool, pack or tenant can have."""
+    if not name.strip() or not name.isprintable():
+        raise UsageError(
+            f"{name!r} cannot be the name of a tool, a pack or a tenant",
+            code="usage",
+            remedy="name what is to be stopped, without control characters",
+        )
+
+
 class Stop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An order not to call a tool, or any tool of a pack or tenant, until it is lifted."""
 
