@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # pyright: ignore[reportMissingTypeStubs] - it has none
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from console.browser import Served, Watched, chromium, log_in, needs_chromium, served
 from console.example_runs import OPERATOR, PACKS, MovableClock, fill_desk
@@ -37,6 +37,30 @@ def browser() -> Generator[Browser]:
         yield found
 
 
+def find_faults(page: Page, desk: Served, paths: list[str]) -> list[str]:
+    """Return what is wrong with pages: serious violations of the rules of axe, those too wide, and drawings without a style."""
+    axe = cast("Any", Axe())
+    found: list[str] = []
+    for path in paths:
+        page.goto(f"{desk.url}/console{path}")
+        page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            if page.evaluate("document.documentElement.scrollWidth") > width:
+                found.append(f"{path} is wider than {width} pixels")
+        if page.evaluate(UNSTYLED):
+            found.append(f"{path} has a drawing without a style")
+        for scheme, width, rules in LOOKS:
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size({"width": width, "height": 900})
+            violations: list[dict[str, Any]] = axe.run(
+                page, options={"resultTypes": ["violations"], **rules}
+            ).response["violations"]
+            grave = [each for each in violations if each["impact"] in ("serious", "critical")]
+            found += [f"{path}, {scheme}: {each['id']} {each['nodes'][0]['html'][:200]}" for each in grave]
+    return found
+
+
 def test_no_page_has_a_serious_violation_or_is_wider_than_its_window(
     browser: Browser, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,7 +71,7 @@ def test_no_page_has_a_serious_violation_or_is_wider_than_its_window(
         runs = desk.run(fill_desk(desk.desk, clock, days=0))
         desk.run(_stop(desk))
         context = browser.new_context(bypass_csp=True)
-        page, axe = context.new_page(), cast("Any", Axe())
+        page = context.new_page()
         log_in(page, desk.login_link("user_finance_lead", roles=("finance_lead",), scopes=OPERATOR))
         gates = (runs.refund_gate, runs.large_gate, f"{runs.letter}.g1", f"{runs.paid}.g1")
         paths = [
@@ -58,26 +82,7 @@ def test_no_page_has_a_serious_violation_or_is_wider_than_its_window(
             f"/sessions/{runs.paid}/replay", f"/sessions/{runs.letter}?tab=quality",
             *(f"/gates/{gate}" for gate in gates), *(f"/sessions/{runs.paid}?tab={tab}" for tab in TABS),
         ]  # fmt: skip
-        found: list[str] = []
-        for path in paths:
-            page.goto(f"{desk.url}/console{path}")
-            page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
-            for width in WIDTHS:
-                page.set_viewport_size({"width": width, "height": 900})
-                if page.evaluate("document.documentElement.scrollWidth") > width:
-                    found.append(f"{path} is wider than {width} pixels")
-            if page.evaluate(UNSTYLED):
-                found.append(f"{path} has a drawing without a style")
-            for scheme, width, rules in LOOKS:
-                page.emulate_media(color_scheme=scheme)
-                page.set_viewport_size({"width": width, "height": 900})
-                violations: list[dict[str, Any]] = axe.run(
-                    page, options={"resultTypes": ["violations"], **rules}
-                ).response["violations"]
-                grave = [each for each in violations if each["impact"] in ("serious", "critical")]
-                found += [
-                    f"{path}, {scheme}: {each['id']} {each['nodes'][0]['html'][:200]}" for each in grave
-                ]
+        found = find_faults(page, desk, paths)
         context.close()
     assert not found, "\n".join(found)
 
@@ -87,6 +92,25 @@ async def _stop(desk: Served) -> None:
     assert "code" not in await desk.desk.rpc(
         key, "emergencyStop", kind="tool", name="orders.place", note="prices"
     )
+
+
+def test_pages_of_hostile_runs_have_no_serious_violation_either(browser: Browser) -> None:
+    with served(hostile_pack()) as desk:
+        runs = desk.run(fill_hostile(desk.desk))
+        context = browser.new_context(bypass_csp=True)
+        page = context.new_page()
+        log_in(page, desk.login_link("lead", roles=("lead",), scopes=OPERATOR))
+        named = [
+            "",
+            "/sessions",
+            "/stops",
+            "/packs/shop",
+            f"/gates/{runs.gate}",
+            f"/gates/{runs.sessions['denied']}.g1",
+        ]
+        found = find_faults(page, desk, [*named, *(f"/sessions/{each}" for each in runs.sessions.values())])
+        context.close()
+    assert not found, "\n".join(found)
 
 
 def test_markup_in_every_field_that_others_write_is_inert_on_every_page(browser: Browser) -> None:

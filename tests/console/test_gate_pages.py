@@ -193,6 +193,21 @@ async def test_an_escalated_run_waits_for_the_role_that_its_gate_names() -> None
             assert ("It takes the role editor" in page) == (where == "others")
 
 
+async def test_an_escalated_run_leads_to_its_gate_and_not_past_it() -> None:
+    async with open_console(None, Pack.load(REFUNDS.parent / "letters")) as desk:
+        key = await desk.key("agt_desk")
+        asked = {"order_id": "ord_4471", "faults": ["total", "claim"]}
+        found = await desk.rpc(key, "invokeAgent", request={"intent": "letters.write", "input": asked})
+        (gate,) = found["gates"]
+        operator = await desk.person("olga", scopes=("read", "run", "operate"))
+        page = (await operator.get(f"/console/sessions/{found['session']['session_id']}")).text
+        assert f'<a class="button primary wide" href="/console/gates/{gate}">Answer at its gate</a>' in page
+        assert "/act/resume" not in page
+        listed = (await operator.get("/console/sessions")).text
+        assert "escalated</span>" in listed
+        assert '<td class="risk">low</td>' in listed
+
+
 def _send(**_: Any) -> dict[str, str]:
     return {}
 

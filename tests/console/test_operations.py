@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+
+import pytest
 
 from console.desk import open_console
 from console.shop import HeldShop, chain
@@ -15,6 +18,7 @@ from tercet.engine.session_reader import load_history
 from tercet.journal.memory import MemoryJournal
 from tercet.observe.figures import Recorded, figures
 from tercet.runtime import Runtime
+from tercet.service.boundary import Limits
 
 OPERATOR = ("read", "run", "operate")
 
@@ -172,3 +176,48 @@ def test_charts_leave_gaps_and_hold_their_values_as_a_table() -> None:
     assert len(bars.blocks) == 3
     low = max(block.y + block.height for block in bars.blocks)
     assert low == bars.base
+
+
+async def test_pages_take_places_of_their_tenant_as_calls_do(shop: Path) -> None:
+    async with open_console(limits=Limits(requests_at_once=4, tenant_requests=2)) as desk:
+        session = (await desk.waiting_gate()).rpartition(".")[0]
+        agent = await desk.key("agt_support")
+        reader = await desk.person("reader", scopes=("read",))
+        stranger = await desk.person("eve", tenant="other", scopes=("read",))
+        path, sent = f"/v1/sessions/{session}/progress", {"authorization": f"Bearer {agent}"}
+        following = [asyncio.create_task(desk.client.get(path, headers=sent)) for _ in range(2)]
+        async with asyncio.timeout(60):
+            while (await desk.rpc(agent, "listGates")).get("code") != "overloaded":  # noqa: ASYNC110 - the streams have no event
+                await asyncio.sleep(0.01)
+        refused = await reader.get("/console/sessions")
+        assert (refused.status_code, "requests of this tenant at once" in refused.text) == (
+            503,
+            True,
+        )
+        assert (await stranger.get("/console/sessions")).status_code == 200
+        for each in following:
+            each.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
+        assert (await reader.get("/console/sessions")).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["\x00", "a\x1bb", " ", "\u202e"])
+async def test_a_stop_has_a_name_that_can_be_read(shop: Path, name: str) -> None:
+    async with open_console() as desk:
+        key = await desk.key("olga", scopes=OPERATOR)
+        refused = await desk.rpc(key, "emergencyStop", kind="tool", name=name)
+        assert refused["code"] == "usage", refused
+        assert (await desk.rpc(key, "listStops"))["stops"] == []
+
+
+async def test_the_banner_alone_is_sent_once_for_the_same_stops(shop: Path) -> None:
+    async with open_console() as desk:
+        reader = await desk.person("reader", scopes=("read",))
+        first = await reader.get("/console/banner")
+        known = {"if-none-match": first.headers["etag"]}
+        assert "<main" not in first.text
+        assert (await reader.client.get("/console/banner", headers=known)).status_code == 304
+        key = await desk.key("olga", scopes=OPERATOR)
+        await desk.rpc(key, "emergencyStop", kind="tool", name="adp_orders.lookup")
+        assert "adp_orders.lookup" in (await reader.client.get("/console/banner", headers=known)).text
+        assert (await desk.browser().client.get("/console/banner")).status_code == 303

@@ -188,12 +188,15 @@ def _controls(visit: Visit, state: State, *, is_served: bool) -> dict[str, Any]:
     """Return which buttons the page has; the service checks every call again."""
     caller = visit.caller
     is_operator = "operate" in caller.scopes
+    gate = next((gate.id for gate in state.gates.values() if gate.kind == "escalation"), "")
     is_own = state.start.actor["id"] == caller.actor.id
     may = is_served and not state.is_over and "run" in caller.scopes and (is_operator or is_own)
     return {
         "is_served": is_served,
         "pause": may and state.status == "in_progress",
-        "resume": may and state.status == "paused",
+        # Resuming would close the gate of an escalated run, and the run would ask again at the next one.
+        "resume": may and state.status == "paused" and not gate,
+        "gate": gate if not state.is_over else "",
         "cancel": may,
         "extend": is_served and not state.is_over and is_operator,
         "amounts": _AMOUNTS,

@@ -13,7 +13,9 @@ from tercet.console.visit import HOME, Page, Visit
 from tercet.contracts.decision import RiskTier
 from tercet.contracts.runs.session import SessionStatus
 from tercet.contracts.values.plain import storable
+from tercet.core.fold.session import ESCALATED
 from tercet.engine.lists import ListedSession
+from tercet.service.hub import pack_name
 from tercet.service.methods import SEARCHED_FIRST, SEARCHED_NEXT
 from tercet.service.views import listed_session
 from tercet.view.vocabulary import STANDINGS, standing_of
@@ -36,14 +38,16 @@ async def show_sessions(visit: Visit) -> Response:
             "listSessions", limit=PER_PAGE, **given, **({"cursor": cursor} if cursor else {})
         )
     following = found["next_cursor"]
+    tiers = dict(_risk_tiers(visit))
     return visit.render(
         "sessions.html.j2",
         title="Sessions",
         section="sessions",
-        sessions=[_listed(each) for each in found["sessions"]],
+        sessions=[{**_listed(each), "risk": tiers.get(_decision(each), "")} for each in found["sessions"]],
         given=given,
         is_first=not cursor,
         newest=_address(given),
+        current=_address({**given, **({"cursor": cursor} if cursor else {})}),
         older=_address({**given, "cursor": following}) if following else "",
         searched=_searched(found, is_first=not cursor),
         statuses=get_args(SessionStatus),
@@ -70,7 +74,8 @@ def _searched(found: dict[str, Any], *, is_first: bool) -> str:
 
 def _listed(row: dict[str, Any]) -> dict[str, Any]:
     is_waiting = bool(row["gates"])
-    word = standing_of(row["status"], row["ending"], is_escalated=False, has_gates=is_waiting)
+    is_escalated = row["reason"].startswith(ESCALATED)
+    word = standing_of(row["status"], row["ending"], is_escalated=is_escalated, has_gates=is_waiting)
     times = {
         name: int(datetime.fromisoformat(row[name]).timestamp() * 1000)
         for name in ("started_at", "updated_at")
@@ -82,6 +87,17 @@ def _intents(visit: Visit) -> Iterator[str]:
     """Yield the intents of the packs that are served."""
     packs = (versions[0] for versions in visit.console.http.service.hub.packs.values())
     yield from {name for pack in packs for each in pack.decisions for name in (each.id, *each.intents)}
+
+
+def _decision(row: dict[str, Any]) -> tuple[str, str]:
+    return pack_name(row["pack"]), row["intent"]
+
+
+def _risk_tiers(visit: Visit) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield the risk tier of each decision of the packs that are served, by pack and intent, as the filter goes by them."""
+    for name, (newest, *_) in visit.console.http.service.hub.packs.items():
+        for each in newest.decisions:
+            yield from (((name, intent), each.risk_tier.value) for intent in (each.id, *each.intents))
 
 
 def _address(given: dict[str, str]) -> str:

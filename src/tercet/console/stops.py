@@ -74,6 +74,11 @@ async def show_stops(visit: Visit) -> Response:
     )
 
 
+async def show_banner(visit: Visit) -> Response:
+    """Return the banner of the active stops, which open pages ask for."""
+    return visit.render_unless_known("banner.html.j2")
+
+
 async def confirm_stop(visit: Visit) -> Response:
     """Name what a stop would stop, and ask for a confirmation."""
     visit.caller.demand("operate")
@@ -124,6 +129,7 @@ def _target(visit: Visit, kind: str, name: str) -> tuple[StopKind, str]:
 
 PAGES = (
     Page(STOPS, show_stops),
+    Page(f"{HOME}/banner", show_banner),
     Page(f"{STOPS}/confirm", confirm_stop),
     Page(STOPS, begin_stop, method="POST"),
     Page(f"{STOPS}/lift", lift_stop, method="POST"),
