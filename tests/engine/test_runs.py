@@ -172,7 +172,7 @@ def test_a_request_that_nobody_can_plan_starts_no_session(workshop: Workshop) ->
                 await runtime.run(ASK)
             assert await runtime.sessions() == []
         async with workshop.runtime(workshop.pack(templates=(template,))) as runtime:
-            with pytest.raises(PlanningError, match=r"input\.missing"):
+            with pytest.raises(PlanningError, match="needs missing, which"):
                 await runtime.run(ASK)
             with pytest.raises(UsageError, match="could answer the intent 'other'"):
                 await runtime.run(Request(intent="other"))
