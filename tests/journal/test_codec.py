@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tercet.contracts.errors import InternalError
 from tercet.core import codec
 from tercet.core import events as e
 
@@ -19,6 +22,13 @@ def test_the_bytes_of_an_event_are_fixed() -> None:
         b'1{"type":"ABORT","at":5,"step":"s1","attempt":2,"outcome":"unknown","error":"lost"}'
     )
     assert codec.decode(codec.encode(ABORT)) == ABORT
+
+
+@pytest.mark.parametrize("wrong", [{"retry_after": 0.5}, {"retriable": "no"}, {"code": 5}])
+def test_an_event_that_could_not_be_read_is_not_written(wrong: dict[str, Any]) -> None:
+    """Else its session could never be read again."""
+    with pytest.raises(InternalError, match="could not be read"):
+        codec.encode(msgspec.structs.replace(ABORT, **wrong))
 
 
 def test_a_field_that_a_newer_version_added_is_ignored() -> None:

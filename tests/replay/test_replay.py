@@ -44,9 +44,9 @@ def recorded(workshop: Workshop) -> Recording:
 
 
 def changed(recording: Recording, position: int, event: e.Event) -> Recording:
-    """The same with another event in one place."""
+    """The same with another event in one place, also with values that a journal would not take."""
     events = list(recording.events)
-    events[position - 1] = codec.encode(event)
+    events[position - 1] = codec.VERSION + msgspec.json.encode(event)
     return msgspec.structs.replace(recording, events=tuple(events))
 
 
