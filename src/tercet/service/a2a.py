@@ -53,7 +53,7 @@ from tercet import __version__
 from tercet.contracts.shape import as_list, as_object
 from tercet.service.app import is_still_valid, until_closing
 from tercet.service.boundary import Authenticated, Identify, Limits
-from tercet.service.calls import call
+from tercet.service.calls import call, log_refused
 from tercet.service.errors import PARSE_ERROR, ServiceError, shape
 from tercet.service.identity import Caller
 from tercet.service.methods import Service
@@ -233,6 +233,7 @@ class A2aHandler(RequestHandler):
             return task_of(await self._call(context, "invokeAgent", {"request": data, "mode": mode}))
         method = ANSWERS.get(str(data.pop("answer", "")))
         if method is None or not str(data.get("gate_id", "")).startswith(f"{message.task_id}."):
+            await log_refused(self._service, _caller(context), "message/send", "invalid_params")
             raise InvalidParamsError(
                 'answer a gate of this task: {"answer": "approve" or "deny", "gate_id": …}'
             )

@@ -31,7 +31,7 @@ from tercet.service.boundary import (
     count_calls,
     read_body,
 )
-from tercet.service.calls import call
+from tercet.service.calls import call, log_refused
 from tercet.service.errors import ServiceError, understand
 from tercet.service.identity import Authenticator, Caller, authenticate
 from tercet.service.methods import METHODS, Service
@@ -53,6 +53,8 @@ class Http:
     rate: Rate
     places: Places
     limits: Limits = field(default_factory=Limits)
+    logged: Rate = field(default_factory=lambda: Rate(Limits(calls_per_second=1 / 60, burst=1)))
+    """How often refusals of requests that were not read are written into the audit log."""
     hosts: frozenset[str] | None = None
     counts: Counts = field(default_factory=Counts)
     routes: Sequence[BaseRoute] = ()
@@ -122,16 +124,42 @@ def build_app(http: Http) -> App:
 async def identify(request: Request) -> Caller:
     """Return who sends a request, by its credential."""
     http: Http = request.app.state.http
+    header = request.headers.get("authorization", "")
     try:
-        caller = await authenticate(request.headers.get("authorization", ""), http.authenticators)
-    except ServiceError:
+        caller = await authenticate(header, http.authenticators)
+    except ServiceError as error:
         http.counts.unauthenticated += 1
         http.rate.take(f"unauthenticated:{request.client.host if request.client else ''}")
+        token = header.partition(" ")[2].strip()
+        for each in http.authenticators:
+            if token and (former := await each.find_former(token)) is not None:
+                await _log_refused(http, request, former, error.code)
         raise
+    try:
+        return _admit(http, request, caller)
+    except ServiceError as error:
+        await _log_refused(http, request, caller, error.code)
+        raise
+
+
+def _admit(http: Http, request: Request, caller: Caller) -> Caller:
+    """Count a request, and return the actor that its caller acts as."""
     http.rate.take(caller.credential, count_calls(request, http.limits))
     http.places.take(request.scope, caller.tenant)
     name = request.headers.get(ACT_AS)
     return caller.acting_as(name) if name else caller
+
+
+async def _log_refused(http: Http, request: Request, caller: Caller, code: str) -> None:
+    """Write a request that could have changed something, and was refused unread, into the audit log: once a minute for each
+    credential and reason, so that a flood does not fill it."""
+    if request.method != "POST":
+        return
+    try:
+        http.logged.take(f"{caller.credential} {code}")
+    except ServiceError:
+        return
+    await log_refused(http.service, caller, f"POST {request.url.path}", code)
 
 
 async def is_still_valid(request: Request) -> bool:

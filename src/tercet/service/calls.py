@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +20,7 @@ from tercet.engine.leases import POLL_MS, TICK_MS, HeldLease, LeaseClient
 from tercet.engine.personal.sealing import reveal
 from tercet.engine.streams import audit
 from tercet.executor.clock import Clock
-from tercet.journal.errors import JournalBusy, JournalUnavailable, LeaseHeld, LeaseLost
+from tercet.journal.errors import JournalBusy, JournalError, JournalUnavailable, LeaseHeld, LeaseLost
 from tercet.service.errors import METHOD_NOT_FOUND, ServiceError, understand
 from tercet.service.identity import Caller
 from tercet.service.methods import METHODS, Method, Service, demand_actor
@@ -34,7 +35,8 @@ _SUBJECTS = ("session_id", "gate_id", "name")
 async def call(service: Service, caller: Caller, name: str, given: Any) -> dict[str, Any]:
     """Carry out a method for a caller and return its result; raises `ServiceError`.
 
-    Every call that changes something is in the audit log of the caller's tenant, also if it is refused.
+    Every call that changes something is in the audit log of the caller's tenant before it takes effect, and also if it is
+    refused.
     """
     method = METHODS.get(name)
     if method is None:
@@ -45,23 +47,27 @@ async def call(service: Service, caller: Caller, name: str, given: Any) -> dict[
             status=404,
             rpc=METHOD_NOT_FOUND,
         )
+    log = _Log(service, caller, name, given) if method.is_mutating else None
     try:
-        result = await _carry_out(service, caller, name, method, given)
+        result = await _carry_out(service, caller, name, method, given, log)
     except asyncio.CancelledError:
-        if method.is_mutating:
+        if log is not None:
             # The service stops: the call may have taken effect, and the log must say so.
-            await asyncio.shield(_audit(service, caller, name, given, STOPPING))
+            await asyncio.shield(log.write(STOPPING))
         raise
     except Exception as error:
         refusal = understand(error)
-        if method.is_mutating:
-            await _audit(service, caller, name, given, refusal.code)
+        try:
+            if log is not None:
+                await log.write(refusal.code)
+        except JournalError as lost:
+            refusal = understand(lost)
         raise refusal from error
     return await reveal(service.hub.journal, caller.tenant, result)
 
 
 async def _carry_out(
-    service: Service, caller: Caller, name: str, method: Method, given: Any
+    service: Service, caller: Caller, name: str, method: Method, given: Any, log: _Log | None
 ) -> dict[str, Any]:
     caller.demand(method.scope)
     demand_actor(service, caller)
@@ -72,9 +78,11 @@ async def _carry_out(
         caller = replace(caller, call_key=digest([stream, hashed]))
 
     async def make() -> dict[str, Any]:
+        if log is not None:
+            await log.write(audit.BEGUN)
         result = await method.call(service, caller, params)
-        if method.is_mutating:
-            await _audit(service, caller, name, given, "ok", subject=_subject(result))
+        if log is not None:
+            await log.write("ok", subject=_subject(result))
         return result
 
     async with asyncio.timeout(CALL_S):
@@ -148,21 +156,40 @@ def _is_personal(service: Service, name: str) -> bool:
     )
 
 
-async def _audit(
-    service: Service, caller: Caller, name: str, given: Any, outcome: str, *, subject: str = ""
-) -> None:
-    fields = as_object(given) or {}
-    named = next((fields[each] for each in _SUBJECTS if isinstance(fields.get(each), str)), "")
-    actor = caller.actor
-    entry = audit.AuditEntry(
-        at=service.now(),
-        actor=storable(actor.id),
-        auth=actor.auth,
-        credential=caller.credential,
-        method=name,
-        subject=storable(named[:512] or subject),
-        params="" if _is_personal(service, name) else hash_bytes(msgspec.json.encode(given, order="sorted")),
-        outcome=outcome,
-        simulated_by=storable(actor.os_user or "") if actor.auth == "simulated" else "",
-    )
-    await audit.write_audit(service.hub.journal, caller.tenant, entry)
+async def log_refused(service: Service, caller: Caller, name: str, code: str) -> None:
+    """Write into the audit log that a request was refused before its calls were read."""
+    await _Log(service, caller, name, None).write(code)
+
+
+class _Log:
+    """The entries of one call in the audit log."""
+
+    def __init__(self, service: Service, caller: Caller, name: str, given: Any) -> None:
+        self._service = service
+        self._tenant = caller.tenant
+        fields, actor = as_object(given) or {}, caller.actor
+        named = next((fields[each] for each in _SUBJECTS if isinstance(fields.get(each), str)), "")
+        if isinstance(kind := fields.get("kind"), str):
+            named = f"{kind[:16]} {named}".strip()
+        hashed = given is not None and not _is_personal(service, name)
+        self._entry = audit.AuditEntry(
+            at=service.now(),
+            actor=storable(actor.id),
+            auth=actor.auth,
+            credential=caller.credential,
+            method=name,
+            subject=storable(named[:512]),
+            params=hash_bytes(msgspec.json.encode(given, order="sorted")) if hashed else "",
+            simulated_by=storable(actor.os_user or "") if actor.auth == "simulated" else "",
+            call=os.urandom(8).hex(),
+        )
+
+    async def write(self, outcome: str, *, subject: str = "") -> None:
+        """Write how far the call is; `subject` is what it was about where its parameters do not say so."""
+        entry = msgspec.structs.replace(
+            self._entry,
+            at=self._service.now(),
+            outcome=outcome,
+            subject=self._entry.subject or storable(subject),
+        )
+        await audit.write_audit(self._service.hub.journal, self._tenant, entry)

@@ -55,6 +55,10 @@ class Authenticator(Protocol):
         """Return who a bearer token speaks for; None if it is not a credential of this kind, or does not count."""
         ...
 
+    async def find_former(self, token: str) -> Caller | None:
+        """Return who a token spoke for that was revoked or has expired; None if that is not known."""
+        ...
+
 
 class KeyAuthenticator:
     """Verifies API keys."""
@@ -80,6 +84,11 @@ class KeyAuthenticator:
         if not token.startswith(PREFIX):
             return None
         key = await self._keys.find(token, self._now_ms())
+        return None if key is None else self._caller(key)
+
+    async def find_former(self, token: str) -> Caller | None:
+        """Return who an API key spoke for before it was revoked or expired."""
+        key = await self._keys.find(token, None) if token.startswith(PREFIX) else None
         return None if key is None else self._caller(key)
 
     async def find_caller(self, key_id: str) -> Caller | None:

@@ -28,7 +28,7 @@ from tercet.engine.personal.erasure import erase
 from tercet.engine.result import RunResult
 from tercet.engine.session_reader import list_rows, load_history
 from tercet.engine.streams.api_keys import Scope
-from tercet.engine.streams.audit import read_audit
+from tercet.engine.streams.audit import read_audit_page
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import EmergencyStops
 from tercet.journal.protocol import Journal, SessionFilter, SessionRow
@@ -546,9 +546,11 @@ async def get_caller(service: Service, caller: Caller, _: Nothing) -> dict[str, 
 
 
 async def list_audit(service: Service, caller: Caller, params: ListAudit) -> dict[str, Any]:
-    """Return entries of the tenant's audit log."""
-    found = await read_audit(service.hub.journal, caller.tenant, after=params.after, limit=params.limit)
-    return {"entries": [views.audit_view(position, entry) for position, entry in found]}
+    """Return a page of the tenant's audit log, oldest first."""
+    journal, after = service.hub.journal, params.after
+    found, following = await read_audit_page(journal, caller.tenant, after=after, limit=params.limit)
+    entries = [views.audit_view(position, entry) for position, entry in found]
+    return {"entries": entries, "next_cursor": following}
 
 
 async def erase_subject(service: Service, caller: Caller, params: EraseSubject) -> dict[str, Any]:

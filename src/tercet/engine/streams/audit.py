@@ -14,6 +14,8 @@ from tercet.journal.side_stream import append_next, name_owner, read_all
 
 AUDIT = "audit"
 CALLS = "calls"
+BEGUN = "begun"
+"""The outcome of a call that is under way, or whose process has died: it may have taken effect."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,12 +27,14 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     credential: str
     method: str
     subject: str = ""
-    """The session, gate or tool that it was about."""
+    """The session or gate that it was about, or the kind and name of what was stopped."""
     params: str = ""
     """The hash of its parameters."""
     outcome: str = "ok"
-    """`ok`, or the code of the refusal."""
+    """`ok`, the code of the refusal, or `begun`."""
     simulated_by: str = ""
+    call: str = ""
+    """What the two entries of one call share: it is written down before it takes effect, and once it has ended."""
 
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,10 +57,21 @@ async def write_audit(journal: Journal, tenant: str, entry: AuditEntry) -> None:
 async def read_audit(
     journal: Journal, tenant: str, *, after: int = 0, limit: int = 100
 ) -> list[tuple[int, AuditEntry]]:
-    """Return entries after a position, in order, each with its own."""
-    return [
-        (each.seq, _entry(each.data)) for each in await journal.read(tenant, AUDIT, after=after, limit=limit)
-    ]
+    """Return entries after a position, in order, each with its own; a call that has ended is one entry."""
+    return (await read_audit_page(journal, tenant, after=after, limit=limit))[0]
+
+
+async def read_audit_page(
+    journal: Journal, tenant: str, *, after: int, limit: int
+) -> tuple[list[tuple[int, AuditEntry]], int | None]:
+    """Return entries after a position, and the position after which the next page begins; None on the last page."""
+    stored = await journal.read(tenant, AUDIT, after=after, limit=2 * limit)
+    entries = [(each.seq, _entry(each.data)) for each in stored]
+    ended = {entry.call for _, entry in entries if entry.outcome != BEGUN}
+    shown = [each for each in entries if each[1].outcome != BEGUN or each[1].call not in ended]
+    if len(shown) > limit:
+        return shown[:limit], shown[limit - 1][0]
+    return shown, stored[-1].seq if len(stored) == 2 * limit else None
 
 
 def call_stream(actor: str, method: str, key: str) -> str:

@@ -1,0 +1,103 @@
+"""The audit log: every call that changes something is in it, before it takes effect, and also if it is refused unread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tercet.engine.streams import audit
+from tercet.engine.streams.api_keys import SCOPES
+from tercet.engine.streams.audit import AuditEntry, read_audit, read_audit_page, write_audit
+from tercet.executor.clock import SystemClock
+from tercet.journal.errors import JournalUnavailable
+from tercet.journal.memory import MemoryJournal
+from tercet.service.boundary import Limits
+
+from .desk import Desk, open_desk
+
+STOP = {"kind": "tool", "name": "adp_payments.issue_refund"}
+
+
+async def outcomes(desk: Desk) -> list[tuple[str, str, str]]:
+    """Return the entries: method, subject and outcome."""
+    found = await read_audit(desk.journal, "default")
+    return [(entry.method, entry.subject, entry.outcome) for _, entry in found]
+
+
+async def test_a_call_is_in_the_log_before_it_takes_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that dies after the effect leaves an entry; one that cannot write it does nothing."""
+    async with open_desk() as desk:
+        key = await desk.key("ops", scopes=SCOPES)
+        original, left = audit.write_audit, 1
+
+        async def write(*args: Any) -> None:
+            nonlocal left
+            if not left:
+                raise JournalUnavailable("the journal", "it is gone for a moment")
+            left -= 1
+            await original(*args)
+
+        monkeypatch.setattr(audit, "write_audit", write)
+        assert (await desk.rpc(key, "emergencyStop", **STOP))["code"] == "journal_unavailable"
+        assert await outcomes(desk) == [("emergencyStop", "tool adp_payments.issue_refund", "begun")]
+        assert (await desk.rpc(key, "liftStop", **STOP))["code"] == "journal_unavailable"
+        assert len((await desk.rpc(key, "listStops"))["stops"]) == 1
+        left = 2
+        assert "stop" in await desk.rpc(key, "liftStop", **STOP)
+        assert [each[2] for each in await outcomes(desk)] == ["begun", "ok"]
+
+
+async def test_what_is_refused_unread_is_in_the_log_once_a_minute() -> None:
+    """Too many requests, acting as others, and a key that was revoked: an entry for each credential and reason."""
+    async with open_desk(limits=Limits(calls_per_second=0.001, burst=2)) as desk:
+        busy, spent = await desk.key("ann"), await desk.key("bob")
+        await desk.running.keys.revoke(spent.split("_")[1], by="test", now=SystemClock().now())
+        for _ in range(5):
+            await desk.rpc(busy, "getCaller")
+            await desk.rpc(spent, "emergencyStop", **STOP)
+        await desk.rpc(desk.running.local_key, "getCaller", _as="eve")
+        await desk.client.get("/v1/stops", headers={"authorization": f"Bearer {spent}"})
+        await desk.rpc(spent + "x", "emergencyStop", **STOP)
+        found = [entry for _, entry in await read_audit(desk.journal, "default")]
+    assert [(entry.actor, entry.method, entry.outcome) for entry in found] == [
+        ("bob", "POST /rpc", "unauthenticated"),
+        ("ann", "POST /rpc", "rate_limited"),
+        ("olga", "POST /rpc", "simulation_refused"),
+    ]
+
+
+async def test_pages_of_the_log() -> None:
+    """A call is one entry once it has ended, and pages come to the end whatever they leave out."""
+    journal = MemoryJournal()
+
+    def entry(call: str, outcome: str) -> AuditEntry:
+        return AuditEntry(
+            at=1, actor="a", auth="api_key", credential="c", method="m", outcome=outcome, call=call
+        )
+
+    written = [
+        ("1", "begun"),
+        ("2", "begun"),
+        ("2", "ok"),
+        ("1", "ok"),
+        ("3", "begun"),
+        ("4", "begun"),
+        ("4", "ok"),
+    ]
+    for call, outcome in written:
+        await write_audit(journal, "t", entry(call, outcome))
+    seen: list[str] = []
+    after: int | None = 0
+    while after is not None:
+        page, after = await read_audit_page(journal, "t", after=after, limit=2)
+        assert len(page) <= 2
+        seen += [f"{each.call} {each.outcome}" for _, each in page]
+    assert seen == ["2 ok", "1 ok", "3 begun", "4 ok"]
+    async with open_desk() as desk:
+        key = await desk.key("ops", scopes=SCOPES)
+        for _ in range(3):
+            await desk.rpc(key, "emergencyStop", **STOP)
+        first = await desk.rpc(key, "listAudit", limit=2)
+        rest = await desk.rpc(key, "listAudit", limit=2, after=first["next_cursor"])
+        assert (len(first["entries"]), len(rest["entries"]), rest["next_cursor"]) == (2, 1, None)
