@@ -88,6 +88,12 @@ async def test_an_a2a_client_drives_a_refund(shop: Path) -> None:
     assert len(refunds(shop)) == 1
 
 
+async def test_the_card_names_the_public_address() -> None:
+    async with open_desk(public_url="https://tercet.example.com") as desk:
+        card = (await desk.client.get("/.well-known/agent-card.json")).json()
+        assert card["supportedInterfaces"][0]["url"] == "https://tercet.example.com/a2a"
+
+
 async def test_a_stream_ends_where_input_is_needed(shop: Path) -> None:
     """A streaming client gets the task, and then the state in which it waits."""
     async with open_desk() as desk, connect(desk, await desk.key("agt"), streaming=True) as agent:
@@ -95,6 +101,24 @@ async def test_a_stream_ends_where_input_is_needed(shop: Path) -> None:
         last = events[-1]
         status = last.status_update.status if last.HasField("status_update") else last.task.status
         assert status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_an_answer_is_followed_to_the_outputs(shop: Path, streaming: bool) -> None:
+    """A message that answers a gate brings the task with its outputs, and counts once if it is sent again."""
+    async with open_desk() as desk:
+        started = await desk.rpc(await desk.key("agt_support"), "invokeAgent", request=REFUND)
+        session, (gate,) = started["session"]["session_id"], started["gates"]
+        lead = await desk.key("user_finance_lead", roles=("finance_lead",))
+        data = {"answer": "approve", "gate_id": gate}
+        message = new_data_message(data, task_id=session, role=Role.ROLE_USER)
+        async with connect(desk, lead, streaming=streaming) as finance:
+            for _ in range(2):
+                found = [e async for e in finance.send_message(SendMessageRequest(message=message))]
+                tasks = [each.task for each in found if each.HasField("task")]
+                parts = [each.artifact_update.artifact for each in found if each.HasField("artifact_update")]
+                assert [part.name for part in (*parts, *tasks[-1].artifacts)] == ["outputs"]
+    assert len(refunds(shop)) == 1
 
 
 async def test_a_stream_ends_with_its_key(shop: Path) -> None:

@@ -59,7 +59,7 @@ async def test_a_call_that_is_cut_off_gets_an_error_and_an_entry(monkeypatch: py
         begun.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(methods, "_settled", never)
+    monkeypatch.setattr(methods, "wait_for_rest", never)
     async with waiting_desk() as (desk, _):
         key = await desk.key("ann", scopes=SCOPES)
         params = {"request": {"intent": "work"}, "plan": PLAN}

@@ -34,6 +34,7 @@ from a2a.types.a2a_pb2 import (
     StringList,
     SubscribeToTaskRequest,
     Task,
+    TaskArtifactUpdateEvent,
     TaskState,
     TaskStatus,
     TaskStatusUpdateEvent,
@@ -56,7 +57,8 @@ from tercet.service.boundary import Authenticated, Identify, Limits
 from tercet.service.calls import call, log_refused
 from tercet.service.errors import PARSE_ERROR, ServiceError, shape
 from tercet.service.identity import Caller
-from tercet.service.methods import Service
+from tercet.service.methods import Service, wait_for_rest
+from tercet.service.params import WAIT_MS
 
 STATES = {
     "in_progress": TaskState.TASK_STATE_WORKING,
@@ -74,9 +76,10 @@ EXACT = 2**53
 """A2A carries numbers as floating point, which holds whole numbers exactly up to here."""
 
 
-def a2a_routes(service: Service, identify: Identify, limits: Limits) -> list[BaseRoute]:
-    """Return the routes of the agent; everything but its public card needs a credential."""
-    dispatcher = JsonRpcDispatcher(A2aHandler(service), context_builder=_Context())
+def a2a_routes(service: Service, identify: Identify, limits: Limits, public_url: str = "") -> list[BaseRoute]:
+    """Return the routes of the agent; everything but its public card needs a credential. The card names the public URL, or
+    without one the address at which it was asked for."""
+    dispatcher = JsonRpcDispatcher(A2aHandler(service), context_builder=_Context(public_url))
 
     async def answer(request: Request) -> Response:
         try:
@@ -90,7 +93,7 @@ def a2a_routes(service: Service, identify: Identify, limits: Limits) -> list[Bas
     endpoint = Authenticated(request_response(answer), identify, limits)
 
     async def card(request: Request) -> JSONResponse:
-        return JSONResponse(agent_card_to_dict(public_card(str(request.base_url))))
+        return JSONResponse(agent_card_to_dict(public_card(public_url or str(request.base_url))))
 
     return [Route(AGENT_CARD_WELL_KNOWN_PATH, card), Route("/a2a", endpoint, methods=["POST"])]
 
@@ -98,13 +101,16 @@ def a2a_routes(service: Service, identify: Identify, limits: Limits) -> list[Bas
 class _Context(ServerCallContextBuilder):
     """Hands the authenticated caller to the handler."""
 
+    def __init__(self, public_url: str) -> None:
+        self._public_url = public_url
+
     def build(self, request: Request) -> ServerCallContext:
         """Return the context of a request."""
         return ServerCallContext(
             state={
                 "caller": request.state.caller,
                 "request": request,
-                "url": str(request.base_url),
+                "url": self._public_url or str(request.base_url),
                 "headers": dict(request.headers),
             }
         )
@@ -237,7 +243,13 @@ class A2aHandler(RequestHandler):
             raise InvalidParamsError(
                 'answer a gate of this task: {"answer": "approve" or "deny", "gate_id": …}'
             )
-        return task_of(await self._call(context, method, data))
+        data.setdefault("request_key", f"a2a:{message.message_id}")
+        task = task_of(await self._call(context, method, data))
+        if mode != "inline":
+            return task
+        runtime = await self._service.hub.of_session(_caller(context).tenant, task.id)
+        await wait_for_rest(self._service, runtime, task.id, WAIT_MS)
+        return await self._task(task.id, context)
 
     async def _task(self, session: str, context: ServerCallContext) -> Task:
         return task_of(await self._call(context, "getSession", {"session_id": session}))
@@ -254,6 +266,10 @@ class A2aHandler(RequestHandler):
             if envelope is not None and envelope.awaiting_gate:
                 break
         task = await self._task(task.id, context)
+        for artifact in task.artifacts:
+            yield TaskArtifactUpdateEvent(
+                task_id=task.id, context_id=task.context_id, artifact=artifact, last_chunk=True
+            )
         yield TaskStatusUpdateEvent(
             task_id=task.id, context_id=task.context_id, status=task.status, metadata=task.metadata
         )

@@ -162,7 +162,7 @@ async def invoke_agent(service: Service, caller: Caller, params: InvokeAgent) ->
     )
     await _enqueue(service, runtime, result.session_id)
     if params.mode == "inline":
-        await _settled(service, runtime, result.session_id, params.wait_ms)
+        await wait_for_rest(service, runtime, result.session_id, params.wait_ms)
     return await _view(service, runtime, result.session_id)
 
 
@@ -178,7 +178,7 @@ def _demand_no_higher_mode(runtime: Runtime, asked: ApprovalMode | None) -> None
         )
 
 
-async def _settled(service: Service, runtime: Runtime, session: str, wait_ms: int) -> None:
+async def wait_for_rest(service: Service, runtime: Runtime, session: str, wait_ms: int) -> None:
     """Wait until a session is at rest, but no longer than asked for, nor than the service runs: the caller then sees how far
     it is."""
     resting = asyncio.ensure_future(_rest(service, runtime, session))

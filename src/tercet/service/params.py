@@ -15,6 +15,8 @@ from tercet.contracts.values.plain import PlainObject
 from tercet.engine.models.planners import PlannerName
 from tercet.engine.streams.stops import StopKind
 
+WAIT_MS = 10_000
+"""How long a call waits for a run unless it says otherwise."""
 MOST_WAIT_MS = 30_000
 """How long a call may wait for a run."""
 Searched: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
@@ -48,7 +50,7 @@ class InvokeAgent(Params):
     safety_mode: ApprovalMode | None = None
     """The most that the run may do; not more than the pack allows."""
     shadow: bool = False
-    wait_ms: int = Field(default=10_000, ge=0, le=MOST_WAIT_MS)
+    wait_ms: int = Field(default=WAIT_MS, ge=0, le=MOST_WAIT_MS)
 
 
 class Page(Params):

@@ -73,7 +73,7 @@ class ServeSettings:
     notifications: NotificationSettings | None = None
     """Where notifications go; None if this process sends none."""
     public_url: str = ""
-    """The address under which people reach the service, for links."""
+    """The address under which the service is reached, for links and the card of the agent."""
     oidc: OidcSettings | None = None
     """The issuer whose bearer tokens are accepted beside API keys."""
 
@@ -170,7 +170,10 @@ async def open_service(
             limits=settings.limits,
             hosts=_hosts(settings),
             notifier=notifier,
-            routes=(Route("/mcp", mcp, methods=["POST"]), *a2a_routes(service, identify, settings.limits)),
+            routes=(
+                Route("/mcp", mcp, methods=["POST"]),
+                *a2a_routes(service, identify, settings.limits, settings.public_url),
+            ),
         )
         if site is not None:
             http = replace(http, routes=(*http.routes, *site.routes(http)), home=site.home)
