@@ -357,6 +357,8 @@ def test_what_cannot_be_taken_back_is_left_for_a_person(
     assert code_of(tercet("sessions", "settle", session, "bake", "--json")) == (2, "already_settled")
     assert code_of(tercet("sessions", "settle", session, "look", "--json")) == (2, "nothing_to_settle")
     asyncio.run(_let_go(session))
+    other = tercet("sessions", "prune", "--older-than", "1ms", "--tenant", "acme")
+    assert other.out == "No session is old enough.\n"
     assert tercet("sessions", "prune", "--older-than", "1ms").out == "1 session deleted\n"
     assert code_of(tercet("sessions", "show", session, "--json")) == (2, "unknown_session")
 

@@ -14,6 +14,7 @@ import pytest
 from service.desk import ENDED, REFUND, REFUNDS, open_desk, refunds
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.request import Actor, Request
+from tercet.contracts.runs.session import TenantSessionRules
 from tercet.executor.clock import SystemClock
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.opening import open_journal
@@ -354,3 +355,30 @@ async def test_a_look_across_tenants_reads_no_other_session(
     for index in found_by:
         assert any(index in str(row) for row in plan), plan
     assert not any("SCAN sessions" in str(row) and "USING" not in str(row) for row in plan), plan
+
+
+class Later(SystemClock):
+    """The clock of this machine, two days on."""
+
+    def now(self) -> int:
+        """Return the wall time."""
+        return super().now() + 2 * 24 * 3_600_000
+
+
+async def test_a_worker_deletes_what_is_kept_no_longer() -> None:
+    """By the retention of each tenant, also with several tenants in one journal."""
+    shop, journal = Shop(), MemoryJournal()
+    rules = shop.pack.session.model_copy(
+        update={"tenants": {"brief": TenantSessionRules.model_validate({"retention_days": 1})}}
+    )
+    pack = shop.pack.model_copy(update={"session": rules})
+    for tenant in ("brief", "long"):
+        async with Runtime(pack, journal, tenant=tenant) as runtime:
+            assert (await runtime.run(WORK, plan=PLAN)).status == "completed"
+    hub = Hub((pack,), journal, options=RuntimeOptions(clock=Later()))
+    async with running_worker(hub, Worker(hub), {"brief", "long"}), asyncio.timeout(20):
+        while True:
+            left = [len(await journal.sessions(tenant)) for tenant in ("brief", "long")]
+            if left == [0, 1]:
+                break
+            await asyncio.sleep(0.01)

@@ -29,6 +29,8 @@ POLL_MS = 250
 """How often it looks for sessions that other processes have started, answered or left."""
 STOP_S = 10
 """How long sessions under way have to come to rest once the worker stops."""
+PRUNE_S = 24 * 3_600
+"""How often sessions are deleted that their packs keep no longer."""
 _SHARE = 4
 """One of so many places is kept from a tenant that has all the others, so that its long runs do not keep others waiting."""
 _PAGE = 2 * AT_ONCE
@@ -85,6 +87,7 @@ class Worker:
         self._has_left_some = False
         """Whether the last look may have found less than there is."""
         self._is_stopping = False
+        self._pruning: asyncio.Task[None] | None = None
         self.carried = 0
         """How many times a session was carried on."""
         hub.is_queued = self.is_queued
@@ -123,9 +126,12 @@ class Worker:
     async def run(self) -> None:
         """Carry sessions on until `stop`."""
         loop = asyncio.get_running_loop()
-        next_look = loop.time()
+        next_look = next_prune = loop.time()
         while not self._is_stopping:
             self._wakeup.clear()
+            if loop.time() >= next_prune and (self._pruning is None or self._pruning.done()):
+                self._pruning = asyncio.create_task(self.prune())
+                next_prune = loop.time() + PRUNE_S
             if loop.time() >= next_look or (self._has_left_some and not self._queued):
                 try:
                     await self._look()
@@ -145,6 +151,9 @@ class Worker:
         self._wakeup.set()
         for waiter in self._waiters.values():
             waiter.set()
+        if self._pruning is not None:
+            self._pruning.cancel()  # what is left of a session is deleted the next time
+            await asyncio.wait((self._pruning,))
         while self._running:
             for runtime in self._hub:
                 runtime.hand_over()
@@ -152,6 +161,15 @@ class Worker:
                 for task in self._running.values():
                     task.cancel()
             await asyncio.wait(self._running.values(), timeout=0.1)
+
+    async def prune(self) -> None:
+        """Delete the sessions of every tenant served here that ended longer ago than their pack keeps the tenant's."""
+        for runtime in self._hub:
+            try:
+                if pruned := await runtime.prune():
+                    _log.info("%d sessions of tenant %s were deleted", pruned, runtime.tenant)
+            except TercetError as error:
+                _log.warning("deleting sessions of tenant %s failed: %s", runtime.tenant, error)
 
     async def _look(self) -> None:
         """Queue the sessions that no process has."""

@@ -217,12 +217,17 @@ def _settle(session: str, step: str, note: str, actors: ActorsPath, url: str) ->
 
 
 def _use_runtime(
-    url: str, pack: Pack, act: Callable[[Runtime], Awaitable[T]], signal: Signal | None = None
+    url: str,
+    pack: Pack,
+    act: Callable[[Runtime], Awaitable[T]],
+    signal: Signal | None = None,
+    tenant: str = TENANT,
 ) -> T:
     """Call `act` with a runtime on the journal at a URL, and close both."""
 
     async def use(journal: Journal) -> T:
-        async with Runtime(pack, journal, watchdog_ms=None, options=RuntimeOptions(signal=signal)) as runtime:
+        options = RuntimeOptions(signal=signal)
+        async with Runtime(pack, journal, tenant=tenant, watchdog_ms=None, options=options) as runtime:
             return await act(runtime)
 
     return use_journal(url, use, is_written=True)
@@ -244,6 +249,7 @@ def prune(
             "PACK", "Delete sessions of this pack that are older than its retention_days.", show_default=False
         ),
     ] = None,
+    tenant: Annotated[str, option("TENANT", "The tenant whose sessions are deleted.")] = TENANT,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
@@ -265,7 +271,7 @@ def prune(
             stay.append(told)
 
     loaded = _no_pack() if pack is None else load_pack(pack)
-    gone = _use_runtime(journal, loaded, lambda runtime: runtime.prune(older_than_ms=ms), signal)
+    gone = _use_runtime(journal, loaded, lambda runtime: runtime.prune(older_than_ms=ms), signal, tenant)
     if as_json:
         print_json({"pruned": gone, "unreadable": stay})
         return
