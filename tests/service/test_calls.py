@@ -537,3 +537,20 @@ async def test_a_session_that_moves_while_it_is_read_is_shown_as_of_one_moment(
         found = await desk.rpc(agent, "getSession", session_id=session)
         assert moved == [session]
         assert (found["session"]["status"], len(found["gates"])) == ("awaiting_gate", 1)
+
+
+async def test_answers_have_one_shape_whatever_is_asked() -> None:
+    """HEAD answers where GET does, 405 names the methods, and content that is not JSON gets the usual error."""
+    async with open_desk() as desk:
+        for path in ("/", "/healthz", "/readyz"):
+            response = await desk.client.head(path)
+            assert (response.status_code, response.content) == (200, b"")
+        response = await desk.client.delete("/healthz")
+        assert (response.status_code, response.headers["allow"]) == (405, "GET")
+        headers = {"authorization": f"Bearer {desk.running.local_key}", "content-type": "text/plain"}
+        response = await desk.client.post("/mcp", content=b"{}", headers=headers)
+        assert (response.status_code, response.json()["error"]["code"]) == (415, "wrong_content")
+        sent = b'{"jsonrpc": "2.0", "id": %d, "method": "getCaller"}'
+        for number, is_taken in ((2**53, True), (2**70, False)):
+            answer = (await desk.post(desk.running.local_key, sent % number)).json()
+            assert ("result" in answer, answer["id"]) == (is_taken, number if is_taken else None)

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +17,7 @@ import pytest
 
 from service.desk import HOST, REFUND, REFUNDS, Desk, open_desk, refunds
 from tercet import AsyncClient, Client, TercetError
+from tercet.service.methods import METHODS
 
 
 def client_of(desk: Desk, key: str) -> AsyncClient:
@@ -68,6 +69,53 @@ async def test_a_refund_by_the_asynchronous_client(shop: Path) -> None:
             with pytest.raises(TercetError, match="there is no session"):
                 [each async for each in agent.watch("ses_ffff")]
     assert len(refunds(shop)) == 1
+
+
+class Sent(Client):
+    """A client that checks and notes what it would send."""
+
+    def __init__(self) -> None:
+        super().__init__("http://127.0.0.1:1", "tck_0_0")
+        self.methods: list[str] = []
+
+    def _send(self, method: str, params: dict[str, Any], read: Callable[[dict[str, Any]], Any]) -> Any:
+        del read
+        asked = METHODS[method].params.model_validate(params)
+        if method != "invokeAgent":
+            assert getattr(asked, "request_key", None) == ("k" if METHODS[method].is_mutating else None)
+        self.methods.append(method)
+
+
+def test_every_call_has_a_method() -> None:
+    """What the client sends is what the service takes, and every call that changes something can carry a request_key."""
+    with Sent() as client:
+        client.invoke(REFUND)
+        client.session("s")
+        client.sessions()
+        client.gates()
+        client.gate("s.g1")
+        client.record("s")
+        client.replay("s")
+        client.verify({"steps": []})
+        client.approve("s.g1", request_key="k")
+        client.deny("s.g1", request_key="k")
+        client.modify("s.g1", note="less", request_key="k")
+        client.withdraw("s.g1", request_key="k")
+        client.settle("s.g1", happened=False, request_key="k")
+        client.decide("s.g1", "abandon", request_key="k")
+        client.pause("s", request_key="k")
+        client.resume("s", request_key="k")
+        client.cancel("s", request_key="k")
+        client.extend("s", {"tool_calls": 1}, request_key="k")
+        client.migrate("s", request_key="k")
+        client.settle_rollback("s", "a", request_key="k")
+        client.stops()
+        client.stop("tenant", request_key="k")
+        client.lift("tool", "a.b", request_key="k")
+        client.export("s")
+        client.erase("ada", request_key="k")
+        client.audit()
+    assert METHODS.keys() - client.methods == {"getCaller", "readJournal"}
 
 
 def test_a_service_that_is_not_there_is_an_error() -> None:

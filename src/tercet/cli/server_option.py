@@ -36,6 +36,7 @@ LOCAL = {
     "api-keys": "who may write to the journal makes its keys",
     "notifications": "who operates the journal sends its notifications again",
     "journal": "it checks the journal itself",
+    "erase": "a service erases by a call: tercet call eraseSubject",
     "sessions prune": "it deletes from the journal itself",
     "sessions sweep": "a service does this by itself",
     "plan": "a service plans only what it runs",

@@ -40,6 +40,8 @@ from tercet.service.notifier import Notifier
 
 ACT_AS = "tercet-act-as"
 """The header that names the actor to act as, in development mode."""
+MOST_ID = 2**53
+"""Larger numbers, which are read as floating point, could not be returned as they were sent."""
 MOST_CALLS = 20
 """How many calls one batch of JSON-RPC may hold."""
 
@@ -187,7 +189,7 @@ def _add_errors(app: FastAPI) -> None:
 
     async def refuse_http(_: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        return _error_response(
+        response = _error_response(
             ServiceError(
                 "there is nothing here" if status == 404 else f"HTTP status {status}",
                 code="not_found" if status == 404 else "wrong_request",
@@ -195,6 +197,8 @@ def _add_errors(app: FastAPI) -> None:
                 status=status,
             )
         )
+        response.headers.update((isinstance(error, HTTPException) and error.headers) or {})  # such as Allow
+        return response
 
     async def refuse_fields(_: Request, error: Exception) -> Response:
         found: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else []
@@ -242,6 +246,8 @@ async def _answer(http: Http, caller: Caller, sent: Any) -> dict[str, Any] | Non
     number = fields.get("id")
     if number is not None and (isinstance(number, bool) or not isinstance(number, str | int | float)):
         return _rpc_body(None, _malformed("id is neither a string nor a number"))
+    if isinstance(number, float) and abs(number) > MOST_ID:
+        return _rpc_body(None, _malformed("id is a number that cannot be returned exactly"))
     known = method if method in METHODS else "unknown"
     try:
         result = await call(http.service, caller, method, fields.get("params"))
@@ -429,9 +435,13 @@ def _add_health(app: FastAPI, http: Http) -> None:
             {"name": "tercet", "version": __version__, "rpc": "/rpc", "openapi": "/openapi.json"}
         )
 
+    app.add_api_route("/", root, methods=["HEAD"], include_in_schema=False)
+
     @app.get("/healthz", summary="Whether the process answers; needs no credential")
     async def healthz() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
         return {"status": "ok"}
+
+    app.add_api_route("/healthz", healthz, methods=["HEAD"], include_in_schema=False)
 
     @app.get(
         "/readyz", summary="Whether the journal answers and the service takes calls; needs no credential"
@@ -442,6 +452,8 @@ def _add_health(app: FastAPI, http: Http) -> None:
         async with asyncio.timeout(5):
             await http.service.hub.journal.change_count("_service")
         return JSONResponse({"status": "ready"})
+
+    app.add_api_route("/readyz", readyz, methods=["HEAD"], include_in_schema=False)
 
     @app.get("/metrics", summary="Figures of this process for Prometheus; needs the scope operate")
     async def metrics(caller: Who) -> Response:  # pyright: ignore[reportUnusedFunction]

@@ -20,6 +20,7 @@ from tercet.contracts.runs.session import BackgroundSession, ProgressEnvelope
 from tercet.contracts.shape import Shape, as_object
 from tercet.contracts.verdict import Verdict, VerdictEnvelope
 from tercet.engine.lists import ListedSession, PendingGate
+from tercet.engine.streams.stops import StopKind
 from tercet.view.run import ReplayReport
 
 VARIABLE = "TERCET_API_KEY"
@@ -170,17 +171,105 @@ class Api(ABC, Generic[SessionT, ObjectT, RecordT, ReplayT, VerdictT, SessionsT,
             "modifyGate", gate_id=gate_id, note=note, changes=changes, request_key=request_key
         )
 
-    def pause(self, session_id: str, *, note: str = "") -> SessionT:
+    def withdraw(self, gate_id: str, *, note: str = "", request_key: str | None = None) -> SessionT:
+        """Withdraw an approval of your own, as long as the call has not begun."""
+        return self._session("withdrawApproval", gate_id=gate_id, note=note, request_key=request_key)
+
+    def settle(
+        self,
+        gate_id: str,
+        *,
+        happened: bool,
+        value: Any = None,
+        note: str = "",
+        request_key: str | None = None,
+    ) -> SessionT:
+        """Settle a call of unknown outcome: whether it happened, and its result."""
+        return self._session(
+            "settleOutcome",
+            gate_id=gate_id,
+            happened=happened,
+            value=value,
+            note=note,
+            request_key=request_key,
+        )
+
+    def decide(
+        self,
+        gate_id: str,
+        decision: Literal["extend", "replan", "accept_partial", "abandon", "compensate", "keep"],
+        *,
+        value: Any = None,
+        note: str = "",
+        request_key: str | None = None,
+    ) -> SessionT:
+        """Decide how an escalated run goes on, or whether the effects of a failed one are compensated."""
+        return self._session(
+            "decideEscalation",
+            gate_id=gate_id,
+            decision=decision,
+            value=value,
+            note=note,
+            request_key=request_key,
+        )
+
+    def pause(self, session_id: str, *, note: str = "", request_key: str | None = None) -> SessionT:
         """Pause a session once the calls in progress have ended."""
-        return self._session("pauseSession", session_id=session_id, note=note)
+        return self._session("pauseSession", session_id=session_id, note=note, request_key=request_key)
 
-    def resume(self, session_id: str) -> SessionT:
+    def resume(self, session_id: str, *, request_key: str | None = None) -> SessionT:
         """Resume a paused session."""
-        return self._session("resumeSession", session_id=session_id)
+        return self._session("resumeSession", session_id=session_id, request_key=request_key)
 
-    def cancel(self, session_id: str, *, note: str = "") -> SessionT:
+    def cancel(self, session_id: str, *, note: str = "", request_key: str | None = None) -> SessionT:
         """Cancel a run."""
-        return self._session("cancelSession", session_id=session_id, note=note)
+        return self._session("cancelSession", session_id=session_id, note=note, request_key=request_key)
+
+    def extend(self, session_id: str, more: Mapping[str, int], *, request_key: str | None = None) -> SessionT:
+        """Add to the budget of a run."""
+        return self._session("extendBudget", session_id=session_id, more=dict(more), request_key=request_key)
+
+    def migrate(self, session_id: str, *, request_key: str | None = None) -> SessionT:
+        """Move a session to the pack that is served, its newest snapshot and the current rules."""
+        return self._session("migrateSession", session_id=session_id, request_key=request_key)
+
+    def settle_rollback(
+        self, session_id: str, step: str, *, note: str = "", request_key: str | None = None
+    ) -> ObjectT:
+        """Record that you have dealt with an effect that could not be compensated."""
+        params = {"session_id": session_id, "step": step, "note": note, "request_key": request_key}
+        return self.call("settleRollback", _present(params))
+
+    def stops(self) -> ObjectT:
+        """Return the emergency stops that have not been lifted, as `stops`."""
+        return self.call("listStops")
+
+    def stop(
+        self, kind: StopKind, name: str = "", *, note: str = "", request_key: str | None = None
+    ) -> ObjectT:
+        """Stop a tool, a pack or the tenant: nothing that it names is called any more."""
+        params = {"kind": kind, "name": name, "note": note, "request_key": request_key}
+        return self.call("emergencyStop", _present(params))
+
+    def lift(
+        self, kind: StopKind, name: str = "", *, note: str = "", request_key: str | None = None
+    ) -> ObjectT:
+        """End an emergency stop, and resume the sessions that stops have paused."""
+        params = {"kind": kind, "name": name, "note": note, "request_key": request_key}
+        return self.call("liftStop", _present(params))
+
+    def export(self, session_id: str) -> ObjectT:
+        """Return a run as a bundle: `bundle` in base64, and its `seal`."""
+        return self.call("exportRun", {"session_id": session_id})
+
+    def erase(self, subject: str, *, force: bool = False, request_key: str | None = None) -> ObjectT:
+        """Erase the personal values of a subject. This cannot be undone."""
+        params = {"subject": subject, "force": force, "request_key": request_key}
+        return self.call("eraseSubject", _present(params))
+
+    def audit(self, *, after: int = 0, limit: int | None = None) -> ObjectT:
+        """Return a page of the audit log: `entries`, and `next_cursor`, which the next page takes as `after`."""
+        return self.call("listAudit", _present({"after": after, "limit": limit}))
 
     def record(self, session_id: str) -> RecordT:
         """Return the decision record of a session that has ended."""

@@ -15,9 +15,10 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool
+from starlette.requests import Request
 
 from tercet import __version__
-from tercet.service.boundary import App, Authenticated, Identify, Limits
+from tercet.service.boundary import App, Authenticated, Identify, Limits, Receive, Scope, Send, respond
 from tercet.service.calls import call
 from tercet.service.errors import ServiceError, shape
 from tercet.service.identity import Caller
@@ -53,7 +54,22 @@ async def open_mcp(service: Service, identify: Identify, limits: Limits) -> Asyn
     )
 
     async with manager.run():
-        yield Authenticated(manager.handle_request, identify, limits)
+        yield Authenticated(_json_only(manager.handle_request), identify, limits)
+
+
+def _json_only(app: App) -> App:
+    """Return an application that answers other content than JSON with an error of the usual shape."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        sent = Request(scope).headers.get("content-type", "").partition(";")[0].strip().lower()
+        if sent == "application/json":
+            await app(scope, receive, send)
+            return
+        message = f"content of type {sent[:100]!r} is not taken here"
+        remedy = "send JSON with Content-Type: application/json"
+        await respond(send, ServiceError(message, code="wrong_content", remedy=remedy, status=415))
+
+    return answer
 
 
 async def _list_tools(_: Any, __: Any) -> ListToolsResult:

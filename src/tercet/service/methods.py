@@ -66,11 +66,11 @@ from tercet.service.params import (
 from tercet.service.worker import Carrier
 
 MOST_BUNDLE = 20_000_000
+"""How large a bundle may be that is sent in an answer."""
 SEARCHED_FIRST = 2_000
 """How many sessions the first page of a search looks at, so that it costs the same however many there are."""
 SEARCHED_NEXT = 20_000
 """How many a page after it looks at: the caller has decided to go on."""
-"""How large a bundle may be that is sent in an answer."""
 _FIRST_POLL_S, _MOST_POLL_S = 0.005, 0.05
 
 
