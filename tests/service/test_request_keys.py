@@ -7,19 +7,22 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from service.desk import REFUND, Desk, open_desk
 from service.streams import Stream
 from tercet.contracts.values.canonical import canonical, hash_bytes
+from tercet.engine.checks.journal import check_journal
 from tercet.engine.leases import LeaseClient
 from tercet.engine.session_reader import load_state
 from tercet.engine.streams import audit
 from tercet.engine.streams.api_keys import SCOPES
+from tercet.engine.streams.audit import forget_results
 from tercet.engine.streams.stops import STREAM
 from tercet.executor.clock import SystemClock
+from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import JournalUnavailable
 from tercet.journal.opening import open_journal
 from tercet.packs.pack import Pack
@@ -105,7 +108,7 @@ async def test_a_call_waits_for_the_one_that_another_process_makes() -> None:
         assert not waiting.done()
         params = METHODS["extendBudget"].params.model_validate(asked).model_dump(mode="json")
         hashed, epoch = hash_bytes(canonical(params)), held.lease.epoch
-        await audit.keep_result(desk.journal, "acme", stream, hashed, b'{"made": "there"}', epoch=epoch)
+        await audit.keep_result(desk.journal, "acme", stream, hashed, b'{"made": "there"}', epoch=epoch, at=1)
         assert await waiting == {"made": "there"}
         assert (await load_state(desk.journal, "acme", session)).extended == {}
 
@@ -229,3 +232,25 @@ async def test_a_stream_ends_with_its_key(tmp_path: Path, request: pytest.Fixtur
         await desks[1].rpc(lead, "approveGate", gate_id=gate)
         lines = await following.end()
     assert len([line for line in lines if line.startswith("event: progress")]) == 1
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_results_are_kept_for_a_time(shop: Path, kind: str, request: pytest.FixtureRequest) -> None:
+    """Old ones go, and a check of the journal finds nothing wrong; the call that is sent again returns, and is not made again."""
+    tenant = f"t_{os.urandom(4).hex()}"
+    async with two_desks(kind, shop, request) as (desk, _):
+        middle, (key, session, _gate) = 0, await started(desk, tenant)
+        for number in range(3):
+            asked: dict[str, Any] = {"session_id": session, "more": MORE, "request_key": f"k{number}"}
+            await desk.rpc(key, "extendBudget", **asked)
+            if number == 1:
+                await asyncio.sleep(0.01)
+                middle = SystemClock().now()
+        leases = LeaseClient(journal=desk.journal, tenant=tenant, clock=SystemClock())
+        assert await forget_results(leases, middle) == 2
+        assert await forget_results(leases, middle) == 0
+        found = await check_journal(cast("DatabaseJournal", desk.journal), None, progress=lambda _: None)
+        assert [each for each in found.problems if each.tenant == tenant] == []
+        asked = {"session_id": session, "more": MORE, "request_key": "k0"}
+        await desk.rpc(key, "extendBudget", **asked)
+        assert (await load_state(desk.journal, tenant, session)).extended == {"tool_calls": 3}

@@ -118,7 +118,9 @@ async def _make_once(
                 if (earlier := await audit.find_result(journal, tenant, stream, hashed)) is None:
                     result = await make()
                     data, epoch = orjson.dumps(result, default=str), held.lease.epoch
-                    await audit.keep_result(journal, tenant, stream, hashed, data, epoch=epoch)
+                    await audit.keep_result(
+                        journal, tenant, stream, hashed, data, epoch=epoch, at=clock.now()
+                    )
                     return result
             finally:
                 renewing.cancel()

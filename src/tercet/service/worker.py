@@ -15,6 +15,8 @@ from contextlib import suppress
 from typing import Protocol
 
 from tercet.contracts.errors import TercetError
+from tercet.engine.leases import LeaseClient
+from tercet.engine.streams.audit import forget_results
 from tercet.engine.watchdog import is_lost
 from tercet.journal.errors import JournalError, LeaseHeld
 from tercet.journal.protocol import SessionRow
@@ -31,6 +33,8 @@ STOP_S = 10
 """How long sessions under way have to come to rest once the worker stops."""
 PRUNE_S = 24 * 3_600
 """How often sessions are deleted that their packs keep no longer."""
+RESULTS_MS = 30 * 24 * 3_600_000
+"""How long the result of a call with a request key is kept."""
 _SHARE = 4
 """One of so many places is kept from a tenant that has all the others, so that its long runs do not keep others waiting."""
 _PAGE = 2 * AT_ONCE
@@ -163,13 +167,16 @@ class Worker:
             await asyncio.wait(self._running.values(), timeout=0.1)
 
     async def prune(self) -> None:
-        """Delete the sessions of every tenant served here that ended longer ago than their pack keeps the tenant's."""
+        """Delete the sessions of every tenant served here that ended longer ago than their pack keeps the tenant's, and old
+        results of calls."""
+        clock, journal = self._hub.clock, self._hub.journal
         for runtime in self._hub:
+            leases = LeaseClient(journal=journal, tenant=runtime.tenant, clock=clock)
             try:
-                if pruned := await runtime.prune():
-                    _log.info("%d sessions of tenant %s were deleted", pruned, runtime.tenant)
+                await runtime.prune()
+                await forget_results(leases, clock.now() - RESULTS_MS)
             except TercetError as error:
-                _log.warning("deleting sessions of tenant %s failed: %s", runtime.tenant, error)
+                _log.warning("deleting what is old of tenant %s failed: %s", runtime.tenant, error)
 
     async def _look(self) -> None:
         """Queue the sessions that no process has."""

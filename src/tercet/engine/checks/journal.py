@@ -22,6 +22,7 @@ from tercet.engine.checks.retention import add_row, expected_claims, find_claim_
 from tercet.engine.personal.keys import claim_of, is_subject
 from tercet.engine.rows import details_of, row_of, row_of_earlier_version
 from tercet.engine.session_reader import load_history, read_checkpoints
+from tercet.engine.streams.audit import age_claim, is_result
 from tercet.engine.streams.kinds import find_foreign
 from tercet.journal.chain import verify_chain
 from tercet.journal.database import CheckQuery, DatabaseJournal, digest_text
@@ -220,6 +221,8 @@ class _Check:
                 break
             if is_subject(stream):
                 own |= {claim_of(each.data) for each in page}
+            if is_result(stream):
+                own |= {age_claim(stream, each.data) for each in page}
             after = page[-1].seq
         for key in {*await self._journal.claims_of(tenant, stream)} - own:
             what = "no event of this stream made it"

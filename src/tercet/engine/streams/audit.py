@@ -8,12 +8,15 @@ import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.canonical import digest
+from tercet.engine.leases import LeaseClient
 from tercet.journal.errors import LeaseLost, PositionConflict
 from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import append_next, name_owner, read_all
 
 AUDIT = "audit"
 CALLS = "calls"
+_AGE = "kept:"
+"""What the keys begin with by which kept results are found, oldest first."""
 BEGUN = "begun"
 """The outcome of a call that is under way, or whose process has died: it may have taken effect."""
 
@@ -42,6 +45,8 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
 
     params: str
     result: bytes
+    at: int = 0
+    """When it was kept; 0 for a result of an earlier version, which is kept for ever."""
 
 
 _entry = msgspec.json.Decoder(AuditEntry).decode
@@ -79,6 +84,32 @@ def call_stream(actor: str, method: str, key: str) -> str:
     return f"{CALLS}:{digest([actor, method, key])}"
 
 
+def is_result(stream: str) -> bool:
+    """Return whether a stream holds the result of a call."""
+    return stream.startswith(f"{CALLS}:")
+
+
+def age_claim(stream: str, data: bytes) -> str:
+    """Return the key by which a kept result is found once it is old."""
+    return _age_claim(stream, _result(data).at)
+
+
+def _age_claim(stream: str, at: int) -> str:
+    return f"{_AGE}{at:015d}:{stream}"
+
+
+async def forget_results(leases: LeaseClient, before_ms: int) -> int:
+    """Remove the results that were kept before a time, oldest first; return their number."""
+    forgotten = 0
+    while found := await leases.journal.claims(leases.tenant, _AGE, limit=100):
+        for key, holder in found:
+            if int(key.removeprefix(_AGE).partition(":")[0]) >= before_ms:
+                return forgotten
+            await leases.journal.forget((await leases.acquire_ended(holder.stream)).lease)
+            forgotten += 1
+    return forgotten
+
+
 async def find_result(journal: Journal, tenant: str, stream: str, params: str) -> bytes | None:
     """Return the result of an earlier call with the same key; raises `UsageError` if its parameters differ."""
     stored = await read_all(journal, tenant, stream)
@@ -95,11 +126,13 @@ async def find_result(journal: Journal, tenant: str, stream: str, params: str) -
 
 
 async def keep_result(
-    journal: Journal, tenant: str, stream: str, params: str, result: bytes, *, epoch: int
+    journal: Journal, tenant: str, stream: str, params: str, result: bytes, *, epoch: int, at: int
 ) -> None:
     """Store the result of a call, under the lease on its stream; the first result counts."""
-    data = name_owner(msgspec.json.encode(CallResult(params=params, result=result)), tenant, stream)
-    unit = Append(tenant=tenant, stream=stream, expected=0, epoch=epoch, events=(data,))
+    kept = CallResult(params=params, result=result, at=at)
+    data = name_owner(msgspec.json.encode(kept), tenant, stream)
+    claims = (_age_claim(stream, at),)
+    unit = Append(tenant=tenant, stream=stream, expected=0, epoch=epoch, events=(data,), claims=claims)
     with suppress(
         LeaseLost, PositionConflict
     ):  # this process was silent for so long that another made the call
