@@ -135,7 +135,7 @@ def _gate_answer(said: Reply, state: State, at: int, *, inbox: int, outside: boo
     if said.answer not in answers_to(gate):
         options: Sequence[str] = gate.shown.get("options", answers_to(gate))
         raise UsageError(
-            f"gate {said.gate} takes {_or(options)}, not {_option(said.answer)}",
+            f"gate {said.gate} takes {_or(list(map(_option, options)))}, not {_option(said.answer)}",
             code="wrong_answer",
             remedy=f"answer it with tercet gates {_COMMANDS[gate.kind]}; tercet gates show {said.gate} shows the question",
         )
@@ -164,8 +164,7 @@ def _option(answer: str) -> str:
 
 def _or(names: Sequence[str]) -> str:
     """Return names as words: `approve, deny or modify`."""
-    words = list(map(_option, names))
-    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 _COMMANDS: dict[GateKind, str] = {
