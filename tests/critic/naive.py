@@ -2420,17 +2420,28 @@ def is_number(schema: Doc, name: str) -> bool:
 def as_received(schema: Doc, params: Doc) -> Doc:
     """The parameters with the defaults of a schema, and texts with a format or beside numbers as what they mean."""
     found = dict(params)
-    for name, declared in schema.get("properties", {}).items():
+    properties = schema.get("properties", {})
+    for name, declared in properties.items():
         if name not in found and "default" in declared:
             found[name] = declared["default"]
-        if name not in found:
-            continue
-        value, kinds = found[name], [declared, *declared.get("anyOf", [])]
-        if isinstance(value, dict) and "properties" in declared:
-            found[name] = as_received(declared, cast("Doc", value))
-        if isinstance(value, str):
-            found[name] = as_meant(kinds, value)
+    others = schema.get("additionalProperties")
+    for name, value in found.items():
+        declared = properties.get(name, others)
+        if isinstance(declared, dict):
+            found[name] = one_received(cast("Doc", declared), value)
     return found
+
+
+def one_received(declared: Doc, value: Any) -> Any:
+    """A value as it is received by what its schema declares."""
+    if isinstance(value, dict):
+        return as_received(declared, cast("Doc", value))
+    if isinstance(value, list):
+        members, first = cast("list[Any]", value), declared.get("prefixItems", [])
+        kinds = [first[n] if n < len(first) else declared.get("items", {}) for n in range(len(members))]
+        found = [one_received(kind, member) for kind, member in zip(kinds, members, strict=True)]
+        return sorted(found, key=repr) if declared.get("uniqueItems") else found
+    return as_meant([declared, *declared.get("anyOf", [])], value) if isinstance(value, str) else value
 
 
 def as_meant(kinds: list[Doc], text: str) -> Any:
@@ -2448,6 +2459,9 @@ def as_meant(kinds: list[Doc], text: str) -> Any:
                 case "date-time":
                     read = datetime.fromisoformat(text)
                     return read.timestamp() if read.tzinfo else read.isoformat()
+                case "time":
+                    read = datetime.fromisoformat(f"2000-01-02T{text}")
+                    return read.timestamp() % 86_400 if read.tzinfo else read.isoformat()
                 case _:
                     pass
     return text

@@ -447,20 +447,31 @@ def test_identity_is_what_the_tool_says_it_is(
     assert verdict.ok != is_repeated
 
 
-@pytest.mark.parametrize(
-    ("schema", "first", "second", "is_repeated"),
-    [
-        ({"type": "integer", "default": 9900}, {}, {"x": 9900}, True),
-        ({"type": "integer", "default": 9900}, {}, {"x": 9901}, False),
-        ({"type": "string", "format": "date"}, {"x": "2026-05-01"}, {"x": "2026-05-01T00:00:00"}, True),
-        ({"type": "string", "format": "date-time"}, {"x": "2026-05-01T00:00:00Z"}, {"x": "2026-05-01T02:00:00+02:00"}, True),
-        ({"type": "string", "format": "date-time"}, {"x": "2026-05-01T00:00:00Z"}, {"x": "2026-05-01T00:00:00"}, False),
-        ({"type": "string", "format": "uuid"}, {"x": "A" * 32}, {"x": "a" * 32}, True),
-        ({"type": "string"}, {"x": "A" * 32}, {"x": "a" * 32}, False),
-        ({"anyOf": [{"type": "number"}, {"type": "string"}]}, {"x": 1}, {"x": "1.0"}, True),
-        ({"anyOf": [{"type": "number"}, {"type": "string"}]}, {"x": 1}, {"x": "one"}, False),
-    ],
-)  # fmt: skip
+ORDER = {"type": "object", "properties": {"n": {"type": "integer", "default": 1}}}
+
+
+ACTIONS: list[Any] = [
+    ({"type": "integer", "default": 9900}, {}, {"x": 9900}, True),
+    ({"type": "integer", "default": 9900}, {}, {"x": 9901}, False),
+    ({"type": "string", "format": "date"}, {"x": "2026-05-01"}, {"x": "2026-05-01T00:00:00"}, True),
+    ({"type": "string", "format": "date-time"}, {"x": "2026-05-01T00:00:00Z"}, {"x": "2026-05-01T02:00:00+02:00"}, True),
+    ({"type": "string", "format": "date-time"}, {"x": "2026-05-01T00:00:00Z"}, {"x": "2026-05-01T00:00:00"}, False),
+    ({"type": "string", "format": "uuid"}, {"x": "A" * 32}, {"x": "a" * 32}, True),
+    ({"type": "string"}, {"x": "A" * 32}, {"x": "a" * 32}, False),
+    ({"anyOf": [{"type": "number"}, {"type": "string"}]}, {"x": 1}, {"x": "1.0"}, True),
+    ({"anyOf": [{"type": "number"}, {"type": "string"}]}, {"x": 1}, {"x": "one"}, False),
+    ({"type": "string", "format": "time"}, {"x": "10:00:00Z"}, {"x": "12:00:00+02:00"}, True),
+    ({"additionalProperties": ORDER}, {"x": {"k": {}}}, {"x": {"k": {"n": 1}}}, True),
+    ({"additionalProperties": ORDER}, {"x": {"k": {}}}, {"x": {"k": {"n": 2}}}, False),
+    ({"additionalProperties": {"anyOf": [{"type": "number"}, {"type": "string"}]}}, {"x": {"k": 1}}, {"x": {"k": "1.0"}}, True),
+    ({"prefixItems": [{"type": "integer"}, ORDER]}, {"x": [1, {}]}, {"x": [1, {"n": 1}]}, True),
+    ({"items": ORDER}, {"x": [{}, {"n": 2}]}, {"x": [{"n": 1}, {"n": 2}]}, True),
+    ({"items": ORDER}, {"x": [{}, {"n": 2}]}, {"x": [{"n": 2}, {}]}, False),
+    ({"type": "array", "uniqueItems": True}, {"x": ["a", "b"]}, {"x": ["b", "a"]}, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "first", "second", "is_repeated"), ACTIONS)
 def test_an_action_is_what_its_tool_receives(
     schema: dict[str, Any], first: dict[str, Any], second: dict[str, Any], is_repeated: bool
 ) -> None:

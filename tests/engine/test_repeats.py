@@ -13,14 +13,16 @@ from tercet.contracts.errors import NotDone
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
-from tercet.contracts.tool import OncePer
+from tercet.contracts.tool import OncePer, ToolSpec
 from tercet.core import events as e
 from tercet.engine.checks.journal import check_journal
+from tercet.engine.streams import recent_calls
 from tercet.engine.streams.recent_calls import Claim
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import append_next
 from tercet.packs.pack import Pack
+from tercet.policy.call_params import canonical_params
 from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 from tercet.tools.tool import Absent, Happened
@@ -137,6 +139,29 @@ async def test_of_two_processes_at_the_same_moment_one_pays(
         results = await asyncio.gather(*runs)
         assert [result.status for result in results].count("completed") == 1
     assert workshop.calls == [("r", 1)]
+
+
+async def test_a_call_of_an_earlier_rule_counts(workshop: Workshop) -> None:
+    """Times compare in UTC since rule 22: what a run claimed before that has another name."""
+    at = {"properties": {"at": {"type": "string", "format": "time"}}}
+    pack = refunds(workshop, once={"identity": ["at"], "days": 30}, parameters=at)
+
+    def book(text: str) -> Plan:
+        return plan(step("r", "pay.back", params={"at": text}))
+
+    def earlier(tool: ToolSpec, params: dict[str, Any], **_: Any) -> dict[str, Any]:
+        return canonical_params(tool, params, reads_all=False)
+
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(recent_calls, "canonical_params", earlier)
+            assert (await runtime.run(ASK, plan=book("12:00:00+02:00"), actor=ADA)).status == "completed"
+        for text, status in (
+            ("12:00:00+02:00", "paused"),
+            ("10:00:00Z", "completed"),
+            ("13:00:00+03:00", "paused"),
+        ):
+            assert (await runtime.run(ASK, plan=book(text), actor=ADA)).status == status
 
 
 class Meeting:

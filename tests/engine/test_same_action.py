@@ -21,6 +21,7 @@ REFUND = {
 }
 BOSS = Gate(name="BOSS", roles=("boss",))
 OLDER = tuple(number for number in CURRENT if number != Behaviour.STRICT_CALLS)
+EARLIER = tuple(number for number in CURRENT if number < Behaviour.SCHEMAS_READ_WHOLE)
 
 
 def refund(step_id: str, **params: Any) -> Any:
@@ -83,6 +84,53 @@ async def test_an_approver_sees_the_defaults_that_a_call_will_use(workshop: Work
         await runtime.approve(result.gate.id, actor=BOB)
         assert (await runtime.resume(result.session_id)).status == "completed"
     assert received == [{"to": "o1"}]
+
+
+LINES: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "lines": {"additionalProperties": {"properties": {"cents": {"type": "integer", "default": 7000}}}},
+        "either": {"anyOf": [{"properties": {"a": {"default": 1}}}, {"properties": {"b": {"default": 2}}}]},
+    },
+}
+
+
+@pytest.mark.parametrize("is_earlier", [False, True])
+async def test_an_approver_sees_defaults_of_any_member_and_where_others_are_possible(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, *, is_earlier: bool
+) -> None:
+    """Members that no property names are shown with their defaults, and a union that two options fit says so."""
+    frame = Pack.run_context
+
+    def earlier_frame(self: Pack, **given: Any) -> Any:
+        return frame(self, **given).model_copy(update={"behaviour": EARLIER})
+
+    if is_earlier:
+        monkeypatch.setattr(Pack, "run_context", earlier_frame)
+    workshop.tool(
+        "pay.back",
+        mode="destructive",
+        parameters=LINES,
+        authority=(),
+        gates=("BOSS",),
+        no_compensation="final",
+    )
+    params: dict[str, Any] = {"lines": {"k": {}}, "either": {"c": 1}}
+
+    async with workshop.runtime(workshop.pack(gates=(BOSS,))) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a", "pay.back", params=params)), actor=ADA)
+        assert result.gate is not None
+        shown = result.gate.shown
+        if is_earlier:
+            assert shown["params"] == params
+            assert "defaults" not in shown
+        else:
+            assert shown["params"] == {"lines": {"k": {"cents": 7000}}, "either": {"c": 1, "a": 1}}
+            assert shown["defaults"] == ["/lines/k/cents", "/either/a"]
+            assert shown["sources"]["lines"].endswith("; the tool's default for /k/cents")
+            assert shown["sources"]["either"].endswith("; the tool may add other defaults")
+        await runtime.approve(result.gate.id, actor=BOB)
+        assert (await runtime.resume(result.session_id)).status == "completed"
 
 
 async def test_an_approval_does_not_cover_another_default(workshop: Workshop) -> None:

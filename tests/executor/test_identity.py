@@ -143,6 +143,22 @@ def test_a_call_has_a_second_key_where_earlier_rules_gave_it_another() -> None:
     assert len(PreparedCall(whole, PARAMS, is_strict=True).keys("t", "s", 0)) == 1
 
 
+def test_a_call_has_the_key_of_each_earlier_rule() -> None:
+    """Members that no property names have compared by value since rule 22."""
+    amounts = {"additionalProperties": {"type": ["number", "string"]}}
+    spec = tool(parameters={"properties": {"n": {"type": "integer", "default": 1}, "amounts": amounts}})
+    params: dict[str, Any] = {"amounts": {"a": "100"}}
+    step = effective(0, Step.model_validate({"id": "pay", "tool": "pay.it", "params": params}), spec)
+    earlier = PreparedCall(step, params, is_strict=True, reads_all=False).keys("t", "s", 0)
+    assert earlier == (
+        digest(["t", "s", "pay.it", {**params, "n": 1}, 0]),
+        digest(["t", "s", "pay.it", params, 0]),
+    )
+    keys = PreparedCall(step, params, is_strict=True).keys("t", "s", 0)
+    other = PreparedCall(step, {"amounts": {"a": 100.0}}, is_strict=True).keys("t", "s", 0)
+    assert keys == (other[0], *earlier)
+
+
 def test_numbers_without_canonical_json_still_have_a_key() -> None:
     """An integer beyond 2^53 can stand in a call that was computed, and must not break its key."""
     keys = {key_of("t", "s", tool(), {"n": n}, 0) for n in (2**60, 2**60 + 1)}

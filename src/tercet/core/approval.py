@@ -40,7 +40,7 @@ from tercet.critic.checks.compensation import CompensatingStep
 from tercet.critic.checks.flow import describe_origins, origins
 from tercet.critic.checks.gates import gravity
 from tercet.critic.reading import pinned
-from tercet.policy.call_params import defaults_in, effective_params
+from tercet.policy.call_params import defaults_in, effective_params, uncertain_defaults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,15 +260,18 @@ def _shown(state: State, config: RunConfig, asked: Resolved) -> dict[str, Any]:
     known = config.compiled.evidence
     sources = _sources(state, config, asked) if asked.sources is None else asked.sources
     is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
-    params = effective_params(call.tool, asked.params) if is_strict else asked.params
+    params = asked.params
+    if is_strict:
+        params = effective_params(call.tool, params, reads_all=config.reads_all)
     defaults = defaults_in(asked.params, params)
+    unsure = uncertain_defaults(call.tool, params) if config.reads_all else ()
     return {
         "tool": call.tool.name,
         "description": call.tool.description,
         "params": params,
         **({"defaults": list(defaults)} if defaults else {}),
         "authority": sorted(call.tool.authority_parameters & set(params)),
-        "sources": _with_changes(config, asked, _with_defaults(sources, defaults)),
+        "sources": _with_changes(config, asked, _with_defaults(sources, defaults, unsure)),
         **shown_marks(config, call, asked.params),
         **({"repeats": msgspec.to_builtins(asked.repeats)} if asked.repeats else {}),
         "mode": str(call.mode),
@@ -294,13 +297,17 @@ def _with_changes(config: RunConfig, asked: Resolved, sources: dict[str, str]) -
     return described
 
 
-def _with_defaults(sources: dict[str, str], defaults: Iterable[str]) -> dict[str, str]:
-    """Return the sources of values, including the tool's defaults."""
+def _with_defaults(
+    sources: dict[str, str], defaults: Iterable[str], unsure: Iterable[str] = ()
+) -> dict[str, str]:
+    """Return the sources of values, including the tool's defaults and the places at which it may add others."""
     described = dict(sources)
-    for place in defaults:
-        name, *inner = pointer.parts(place)
-        text = f"the tool's default{f' for {pointer.join(inner)}' if inner else ''}"
-        described[name] = f"{described[name]}; {text}" if name in described else text
+    said = [(place, "the tool's default", "for") for place in defaults]
+    said += [(place, "the tool may add other defaults", "at") for place in unsure]
+    for place, text, word in said:
+        name, *inner = pointer.parts(place) or ["all parameters"]
+        where = f"{text} {word} {pointer.join(inner)}" if inner else text
+        described[name] = f"{described[name]}; {where}" if name in described else where
     return described
 
 
@@ -312,7 +319,7 @@ def _shown_compensation(config: RunConfig, asked: Resolved) -> dict[str, Any] | 
     if bound is None:
         return None
     given, tool = shown_params(bound.params), config.surface.get(bound.tool)
-    params = given if tool is None else effective_params(tool, given)
+    params = given if tool is None else effective_params(tool, given, reads_all=config.reads_all)
     shown: dict[str, Any] = {"tool": bound.tool, "params": params}
     if defaults := defaults_in(given, params):
         shown["defaults"] = list(defaults)

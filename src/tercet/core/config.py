@@ -89,6 +89,11 @@ class RunConfig:
         return self.ctx.goes_by(Behaviour.STRICT_CALLS)
 
     @cached_property
+    def reads_all(self) -> bool:
+        """Whether calls are compared and shown by the rules of `Behaviour.SCHEMAS_READ_WHOLE`."""
+        return self.ctx.goes_by(Behaviour.SCHEMAS_READ_WHOLE)
+
+    @cached_property
     def checks_conditions(self) -> bool:
         """Whether a step is held to its preconditions when it is dispatched."""
         return self.is_strict and "preconditions" in self.compiled.checks(self.spec.risk_tier)
@@ -168,8 +173,8 @@ class ExecutionPlan:
         repr=False,
     )
     """A cache of the gates that each step needs, with the parameters and progress that they were computed for."""
-    prepared: dict[tuple[str, bool], PreparedCall] = field(
-        default_factory=dict[tuple[str, bool], PreparedCall], compare=False, repr=False
+    prepared: dict[tuple[str, bool, bool], PreparedCall] = field(
+        default_factory=dict[tuple[str, bool, bool], PreparedCall], compare=False, repr=False
     )
     """A cache of calls whose parameters the plan gives literally, by step and by whether strict rules hold."""
     tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec], compare=False, repr=False)
@@ -199,14 +204,16 @@ class ExecutionPlan:
         """Return a copy for another run, which has its own gates."""
         return replace(self, demanded={})
 
-    def prepare(self, call: EffectiveStep, params: dict[str, Any], *, is_strict: bool) -> PreparedCall:
+    def prepare(
+        self, call: EffectiveStep, params: dict[str, Any], *, is_strict: bool, reads_all: bool
+    ) -> PreparedCall:
         """Return a call with its resolved parameters, cached if the plan gives them literally."""
         if params is not call.params:  # they hold results of one run, and a plan may be shared
-            return PreparedCall(call, params, is_strict=is_strict)
-        key = (call.step.id, is_strict)
+            return PreparedCall(call, params, is_strict=is_strict, reads_all=reads_all)
+        key = (call.step.id, is_strict, reads_all)
         known = self.prepared.get(key)
         if known is None:
-            known = self.prepared[key] = PreparedCall(call, params, is_strict=is_strict)
+            known = self.prepared[key] = PreparedCall(call, params, is_strict=is_strict, reads_all=reads_all)
         return known
 
     def with_undo(self, undo: tuple[Undo, ...], tools: Mapping[str, ToolSpec]) -> ExecutionPlan:

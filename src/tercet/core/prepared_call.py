@@ -26,7 +26,7 @@ class PreparedCall:
 
     __slots__ = (
         "_compared",
-        "_earlier_identity",
+        "_earlier_identities",
         "_hash",
         "_identity",
         "_is_strict",
@@ -36,29 +36,38 @@ class PreparedCall:
         "params",
     )
 
-    def __init__(self, call: EffectiveStep, params: dict[str, Any], *, is_strict: bool) -> None:
+    def __init__(
+        self, call: EffectiveStep, params: dict[str, Any], *, is_strict: bool, reads_all: bool = True
+    ) -> None:
+        """`is_strict` and `reads_all`: rule 5 and rule 22 apply."""
         self.call = call
         self.params = params
         self._is_strict = is_strict
         tool = call.tool
         self._tool = tool.name
-        compared = canonical_params(tool, params) if is_strict else params
+        compared = canonical_params(tool, params, reads_all=reads_all) if is_strict else params
         identity = identity_params(tool, compared, is_strict=is_strict)
         earlier = identity_params(tool, params, is_strict=False)
         is_same = compared is params and identity.keys() == earlier.keys()
         self._compared = compared
         self._identity = print_identity(identity)
-        self._earlier_identity = b"" if is_same else print_identity(earlier)
+        self._earlier_identities = () if is_same else self._print_earlier(earlier, is_strict=is_strict)
         self._hash = ""
         self._marks: e.CallMarks | None = None
 
+    def _print_earlier(self, earlier: dict[str, Any], *, is_strict: bool) -> tuple[bytes, ...]:
+        """Return the identities that the call had under earlier rules."""
+        tool = self.call.tool
+        before = canonical_params(tool, self.params, reads_all=False) if is_strict else self.params
+        found = (identity_params(tool, before, is_strict=is_strict), earlier)
+        return tuple(printed for each in found if (printed := print_identity(each)) != self._identity)
+
     def keys(self, tenant: str, session: str, occurrence: int) -> tuple[str, ...]:
-        """Return the key of this action, and its key under earlier rules: a session may have been migrated."""
-        key = idempotency_key(tenant, session, self._tool, self._identity, occurrence)
-        if not self._earlier_identity:
-            return (key,)
-        earlier = idempotency_key(tenant, session, self._tool, self._earlier_identity, occurrence)
-        return (key,) if key == earlier else (key, earlier)
+        """Return the key of this action, and those that it had under earlier rules: a session may have been migrated."""
+        identities = dict.fromkeys((self._identity, *self._earlier_identities))
+        return tuple(
+            idempotency_key(tenant, session, self._tool, identity, occurrence) for identity in identities
+        )
 
     @property
     def only_reads(self) -> bool:

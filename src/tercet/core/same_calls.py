@@ -31,7 +31,7 @@ _END = 10**14
 def shown_marks(config: RunConfig, call: EffectiveStep, params: dict[str, Any]) -> dict[str, Any]:
     """Return the marks that a gate stores so that similar calls are found when it is shown; empty for a call that only
     reads, and under earlier rules."""
-    marks = PreparedCall(call, params, is_strict=config.is_strict).marks
+    marks = PreparedCall(call, params, is_strict=config.is_strict, reads_all=config.reads_all).marks
     return {} if marks is None else {"marks": msgspec.to_builtins(marks)}
 
 

@@ -6,20 +6,25 @@ formats come from the tool's JSON Schema; what a schema does not declare is comp
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
+from ipaddress import ip_address
 from operator import is_
 from types import NoneType
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter
 
+from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import pointer
-from tercet.contracts.values.schema_tree import NUMBERS, SchemaNode, SchemaTree
+from tercet.contracts.values.references import Place
+from tercet.contracts.values.schema_tree import NUMBERS, SchemaNode, SchemaReader, Schemas, SchemaTree
+from tercet.policy import schemas
 
 MAX_DEPTH = 64
 """The depth up to which values are normalised; deeper ones are compared as written."""
@@ -54,20 +59,37 @@ def _is_number(tool: ToolSpec, name: str) -> bool:
     return not types or not types.isdisjoint(NUMBERS)
 
 
-def effective_params(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters with the defaults that the tool's schema declares, at every level."""
-    return _Walk(tool.parameters_schema, spell=lambda _, value: value).of_object(params)
+def effective_params(tool: ToolSpec, params: dict[str, Any], *, reads_all: bool = True) -> dict[str, Any]:
+    """Return the parameters with the defaults that the tool's schema declares, at every level.
+
+    `reads_all` is false under the rules before `Behaviour.SCHEMAS_READ_WHOLE`.
+    """
+    walk = _Walk if reads_all else _EarlierWalk
+    return walk(tool.parameters_schema, spell=lambda _, value: value).of_object(params)
 
 
-def canonical_params(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
+def uncertain_defaults(tool: ToolSpec, params: dict[str, Any]) -> tuple[str, ...]:
+    """Return the JSON Pointers of the values to which the tool may add other defaults than `effective_params`: the schema
+    has alternatives there, and not exactly one accepts the value."""
+    if not tool.may_have_defaults:
+        return ()
+    walk = _Walk(tool.parameters_schema, spell=lambda _, value: value)
+    walk.of_object(params)
+    return tuple(map(pointer.join, walk.uncertain))
+
+
+def canonical_params(tool: ToolSpec, params: dict[str, Any], *, reads_all: bool = True) -> dict[str, Any]:
     """Return the parameters with declared defaults filled in and equal values spelled alike, to compare calls by.
 
-    The tool itself is called with the parameters as they were written.
+    The tool itself is called with the parameters as they were written. `reads_all` is false under the rules before
+    `Behaviour.SCHEMAS_READ_WHOLE`.
     """
     schema = tool.parameters_schema
-    if _is_as_written(schema.root, schema.plain, params):
+    if (schema.is_flat or not reads_all) and _is_as_written(schema.root, schema.plain, params):
         return params
-    return _Walk(schema, spell=_spell).of_object(params)
+    if not reads_all:
+        return _EarlierWalk(schema, spell=_spell_earlier).of_object(params)
+    return _Walk(schema, spell=_spell, is_compared=True).of_object(params)
 
 
 _AS_WRITTEN = frozenset({str, int, bool, NoneType})
@@ -87,7 +109,7 @@ def keeps_spelling(tool: ToolSpec, name: str) -> bool:
     """Return whether differently written texts and integers for a parameter are different values to its tool."""
     schema = tool.parameters_schema
     node = schema.node(schema.root.properties.get(name))
-    return not node.is_number_or_text and _FORMATS.keys().isdisjoint(node.formats)
+    return schema.is_flat and not node.is_number_or_text and _FORMATS.keys().isdisjoint(node.formats)
 
 
 def defaults_in(params: JsonObject, effective: JsonObject) -> tuple[str, ...]:
@@ -106,7 +128,76 @@ def _added(before: Any, after: Any) -> Iterator[tuple[str | int, ...]]:
 
 
 class _Walk:
-    """Walks values and their schema in parallel; unchanged values are returned as they are, and not copied."""
+    """Walks values and their schemas in parallel; unchanged values are returned as they are, and not copied."""
+
+    def __init__(
+        self,
+        schema: SchemaTree,
+        *,
+        spell: Callable[[SchemaNode, str | float], Any],
+        is_compared: bool = False,
+    ) -> None:
+        self._schema = schema
+        self._reader = SchemaReader(schema, _accepts)
+        self._spell = spell
+        self._is_compared = is_compared
+        self.uncertain: list[Place] = []
+        """The places where not exactly one of a schema's alternatives accepts the value."""
+
+    def of_object(self, params: dict[str, Any]) -> dict[str, Any]:
+        return self._members((self._schema.schema,), params, (), MAX_NESTED_DEFAULTS)
+
+    def _value(self, applied: Schemas, value: Any, place: Place, defaults: int) -> Any:
+        if len(place) > MAX_DEPTH or not any(applied):  # undeclared, and perhaps large
+            return value
+        if isinstance(value, (str, int, float)):
+            return self._spell(self._schema.node_of(applied), value)
+        if (members := as_object(value)) is not None:
+            return self._members(applied, members, place, defaults)
+        if (items := as_list(value)) is not None:
+            return self._items(applied, items, place, defaults)
+        return value
+
+    def _members(self, applied: Schemas, members: JsonObject, place: Place, defaults: int) -> dict[str, Any]:
+        parts = self._parts(applied, members, place)
+        found = {
+            name: self._value(self._reader.member(parts, name), value, (*place, name), defaults)
+            for name, value in members.items()
+        }
+        for name, default in self._reader.defaults(parts).items() if defaults else ():
+            if name not in members:
+                own = self._reader.member(parts, name)
+                found[name] = self._value(own, default, (*place, name), defaults - 1)
+        is_same = len(found) == len(members) and all(map(is_, found.values(), members.values()))
+        return members if is_same else found
+
+    def _items(self, applied: Schemas, items: list[Any], place: Place, defaults: int) -> list[Any]:
+        parts = self._parts(applied, items, place)
+        found = [
+            self._value(self._reader.item(parts, index), value, (*place, index), defaults)
+            for index, value in enumerate(items)
+        ]
+        if self._is_compared and any(part.get("uniqueItems") is True for part in parts):
+            by_text = {json.dumps(each, sort_keys=True): each for each in found}
+            found = [by_text[text] for text in sorted(by_text)]
+        return items if len(found) == len(items) and all(map(is_, found, items)) else found
+
+    def _parts(self, applied: Schemas, value: Any, place: Place) -> list[JsonObject]:
+        parts, is_certain = self._reader.parts(applied, value)
+        if not is_certain:
+            self.uncertain.append(place)
+        return parts
+
+
+def _accepts(schema_text: str, value: Any) -> bool:
+    try:
+        return not schemas.faults(schema_text, value)
+    except UsageError:  # an invalid schema matches nothing
+        return False
+
+
+class _EarlierWalk:
+    """Walks values as the rules before `Behaviour.SCHEMAS_READ_WHOLE` did: by `properties` and `items` only."""
 
     def __init__(self, schema: SchemaTree, *, spell: Callable[[SchemaNode, str | float], Any]) -> None:
         self._schema = schema
@@ -144,13 +235,21 @@ class _Walk:
 
 
 def _spell(node: SchemaNode, value: str | float) -> Any:
+    return _spelled(node, value, _FORMATS)
+
+
+def _spell_earlier(node: SchemaNode, value: str | float) -> Any:
+    return _spelled(node, value, _EARLIER_FORMATS)
+
+
+def _spelled(node: SchemaNode, value: str | float, formats: _Formats) -> Any:
     if isinstance(value, bool):
         return value
     if node.is_number_or_text:
         return _number_text(value, is_integer="number" not in node.types)
     if isinstance(value, str):
         for name in node.formats:
-            if (spelled := _formatted(name, value)) is not None:
+            if (spelled := _formatted(formats.get(name), value)) is not None:
                 return spelled
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -190,18 +289,32 @@ def _uuid(text: str) -> str | None:
     return digits if re.fullmatch("[0-9a-f]{32}", digits) else None
 
 
-_FORMATS: dict[str, Callable[[str], str | None]] = {
+def _time(text: str) -> str:
+    found = _TIME.validate_python(text)
+    if found.tzinfo is None:
+        return found.isoformat()
+    day = datetime.combine(date(2000, 1, 2), found)  # any day with one before and after it
+    return day.astimezone(UTC).timetz().isoformat()
+
+
+_Formats: TypeAlias = Mapping[str, Callable[[str], str | None]]
+_EARLIER_FORMATS: _Formats = {
     "date": lambda text: _DATE.validate_python(text).isoformat(),
     "date-time": _date_time,
     "time": lambda text: _TIME.validate_python(text).isoformat(),
     "duration": lambda text: str(_DURATION.validate_python(text)),
     "uuid": _uuid,
 }
+_ADDRESSES = ("ipv4", "ipv6", "ipvanyaddress")
+_FORMATS: _Formats = {
+    **_EARLIER_FORMATS,
+    "time": _time,
+    **dict.fromkeys(_ADDRESSES, lambda text: str(ip_address(text))),
+}
 
 
-def _formatted(name: str, text: str) -> str | None:
-    """Return a text of a format in its canonical spelling; None if the format has none, or the text does not match it."""
-    spell = _FORMATS.get(name)
+def _formatted(spell: Callable[[str], str | None] | None, text: str) -> str | None:
+    """Return a text in its canonical spelling; None if it has none, or the text does not match its format."""
     try:
         return None if spell is None else spell(text)
     except (ValueError, OverflowError):

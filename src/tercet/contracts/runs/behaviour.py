@@ -137,6 +137,12 @@ class Behaviour(IntEnum):
     for a pack and a file. A condition that yields no boolean is shown as JSON. Before, a refusal said `1 tool calls are
     needed` and `step 0 takes to from a literal of the plan`."""
 
+    SCHEMAS_READ_WHOLE = 22
+    """Calls are compared and shown by all of their tool's schema: members that `additionalProperties` or a pattern
+    declares, items of tuples, and the one alternative that accepts a value. Items of a set compare in any order, and times
+    and addresses by value. Before, the same action under another spelling there was another action, and an approver did
+    not see the defaults of such values."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

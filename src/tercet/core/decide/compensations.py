@@ -50,7 +50,7 @@ class Compensations(CallOutcomes):
                 return withheld
         return c.Dispatch(
             step=name,
-            call=PreparedCall(call, undo.params, is_strict=self._is_strict),
+            call=PreparedCall(call, undo.params, is_strict=self._is_strict, reads_all=self.config.reads_all),
             key=undo.key,
             occurrence=0,
             attempt=step.attempt + 1,
@@ -148,7 +148,9 @@ class Compensations(CallOutcomes):
     def _compensation_keys(self, call: EffectiveStep, undo: Undo) -> tuple[str, ...]:
         """Return the keys that a compensation would have as a step of the plan."""
         start = self.state.start
-        return PreparedCall(call, undo.params, is_strict=self._is_strict).keys(start.tenant, start.session, 0)
+        return PreparedCall(
+            call, undo.params, is_strict=self._is_strict, reads_all=self.config.reads_all
+        ).keys(start.tenant, start.session, 0)
 
     def _compensation_shortage(self, name: str, step: StepState) -> budget.Shortage | None:
         """Return the first shortage for this compensation and those that are still to be made; None if the budget

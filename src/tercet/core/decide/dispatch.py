@@ -203,7 +203,7 @@ class Acting(Compensations):
         params: dict[str, Any],
         compensation: BoundCompensation | None,
     ) -> c.Command | None:
-        prepared = self.plan.prepare(call, params, is_strict=self._is_strict)
+        prepared = self.plan.prepare(call, params, is_strict=self._is_strict, reads_all=self.config.reads_all)
         action = (step.occurrence, step.key) if step.key else self._new_action(prepared)
         if action is None:
             return fault_duplicate(name, call.tool.name)
@@ -327,7 +327,9 @@ class Acting(Compensations):
                 compensation = self._compensation(call, params)
             except ResolutionError:
                 continue
-            action = self._new_action(self.plan.prepare(call, params, is_strict=self._is_strict))
+            action = self._new_action(
+                self.plan.prepare(call, params, is_strict=self._is_strict, reads_all=self.config.reads_all)
+            )
             if action is None or action[1] in keys:
                 continue
             if gates_of(self.config, self.plan, other, params, self.progress) == gates:

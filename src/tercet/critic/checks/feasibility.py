@@ -11,6 +11,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import DecisionCheckpoint, Step
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.steps.conditions import Exposure, conditions_after, effects_in, exposures
 from tercet.contracts.steps.effective import EffectiveStep
@@ -184,7 +185,7 @@ def _pinned_until(review: Review, step: int) -> set[str]:
 
 def actions_are_not_repeated(review: Review) -> Refusals:
     """No effect is proposed twice: the same tool with the same identity. Reads may repeat."""
-    is_strict = review.is_strict
+    is_strict, reads_all = review.is_strict, review.ctx.goes_by(Behaviour.SCHEMAS_READ_WHOLE)
     by_tool: defaultdict[str, list[EffectiveStep]] = defaultdict(list)
     for call in review.calls:
         is_effect = call.mode is not ApprovalMode.READ_ONLY and call.tool.name not in review.spec.repeatable
@@ -194,7 +195,9 @@ def actions_are_not_repeated(review: Review) -> Refusals:
     for calls in by_tool.values():
         seen: dict[str, int] = {}
         for call in () if differ_by_name(calls, is_strict=is_strict) else calls:
-            params = canonical_params(call.tool, call.params) if is_strict else call.params
+            params = call.params
+            if is_strict:
+                params = canonical_params(call.tool, params, reads_all=reads_all)
             identity = identity_params(call.tool, params, is_strict=is_strict)
             first = seen.setdefault(_identity_text(identity), call.position)
             if first != call.position:

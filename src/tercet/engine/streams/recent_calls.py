@@ -181,17 +181,17 @@ class Repeats:
 
     async def find(self, params: dict[str, Any], key: str, now: int) -> tuple[e.EarlierCall, ...]:
         """Return the other calls that count within the period, the oldest first."""
-        return (await self._read(self._stream(params), key, now))[1]
+        return (await self._read(params, key, now))[1]
 
     async def claim(
         self, params: dict[str, Any], key: str, now: int, known: Collection[e.EarlierCall]
     ) -> tuple[e.EarlierCall, ...]:
         """Claim a call, and return nothing; or return the calls that count, if one of them is not known."""
-        stream = self._stream(params)
+        stream = self._streams(params)[0]
         accepted = {(call.session, call.key) for call in known}
         claim = Claim(session=self._session, step=self._step, key=key, at=now, position=self._state.position)
         while True:
-            position, found = await self._read(stream, key, now)
+            position, found = await self._read(params, key, now)
             if any((call.session, call.key) not in accepted for call in found):
                 return found
             data = name_owner(msgspec.json.encode(claim), self._tenant, stream)
@@ -202,15 +202,18 @@ class Repeats:
                 continue  # another session claimed it at the same moment
             return ()
 
-    def _stream(self, params: dict[str, Any]) -> str:
-        identity = params_digest(
-            self._tool.name, repeat_params(self._tool, canonical_params(self._tool, params))
-        )
-        return f"{KIND}:{self._tool.name}:{identity}"
+    def _streams(self, params: dict[str, Any]) -> list[str]:
+        """Return the stream of the claims on a call, and the one that earlier rules gave them if it is another."""
+        compared = (canonical_params(self._tool, params, reads_all=reads_all) for reads_all in (True, False))
+        digests = (params_digest(self._tool.name, repeat_params(self._tool, each)) for each in compared)
+        return list(dict.fromkeys(f"{KIND}:{self._tool.name}:{identity}" for identity in digests))
 
-    async def _read(self, stream: str, key: str, now: int) -> tuple[int, tuple[e.EarlierCall, ...]]:
-        """Return where a stream ends, and the calls of others that count."""
-        claims = [_decode(stored.data) for stored in await read_all(self._journal, self._tenant, stream)]
+    async def _read(
+        self, params: dict[str, Any], key: str, now: int
+    ) -> tuple[int, tuple[e.EarlierCall, ...]]:
+        """Return where the stream of a call ends, and the calls of others that count."""
+        stored = [await read_all(self._journal, self._tenant, stream) for stream in self._streams(params)]
+        claims = [_decode(each.data) for one in stored for each in one]
         calls: dict[tuple[str, str], Claim] = {}
         for claim in claims:
             before = calls.get((claim.session, claim.key))
@@ -229,7 +232,7 @@ class Repeats:
             for call, outcome in found
             if outcome in ("done", "unknown")
         )
-        return len(claims), tuple(sorted(counting, key=lambda call: (call.at, call.session, call.key)))
+        return len(stored[0]), tuple(sorted(counting, key=lambda call: (call.at, call.session, call.key)))
 
     async def _outcome(self, claim: Claim) -> CallOutcome:
         """Return the outcome of a claimed call; that of a call that may still begin is unknown."""
