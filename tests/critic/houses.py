@@ -120,7 +120,11 @@ class House(NamedTuple):
 
     def before_strict_calls(self) -> House:
         """The same house for a session that was recorded before `STRICT_CALLS`."""
-        rules = tuple(rule for rule in CURRENT if rule != Behaviour.STRICT_CALLS)
+        return self.without(Behaviour.STRICT_CALLS)
+
+    def without(self, changed: Behaviour) -> House:
+        """The same house for a session that was recorded before a change."""
+        rules = tuple(rule for rule in CURRENT if rule != changed)
         return self._replace(ctx=self.ctx.model_copy(update={"behaviour": rules}))
 
     def holding(self, **fields: Any) -> House:

@@ -779,7 +779,8 @@ def arguments_are_within_limits(case: Case) -> Iterator[Finding]:
     """Check 11."""
     for index, step, tool in calls(case):
         for limit in tool.limits:
-            values = {**frame(case), "args": resolved(case, params_of(case, step))}
+            args = with_defaults(tool.parameters, resolved(case, params_of(case, step)))
+            values = {**frame(case), "args": args}
             if holds(limit.expression, expressions.CALL, values, [params_of(case, step)]) is False:
                 yield "argument_not_permitted", index
 
@@ -2121,7 +2122,7 @@ def step_values(case: Case, index: int, absent: set[int] | None = None) -> Doc:
         "reversibility": reversibility_of(case, step) if is_call else str(step.reversibility or "pure"),
         "gates": own_gates(case, step),
         "evidence": pins(step),
-        "params": resolved(case, call_params(case, step)),
+        "params": ruled(case, step),
         "when": step.when or "",
         "optional": step.optional,
         **order_values(case, index, absent or set()),
@@ -2166,6 +2167,27 @@ def earlier_values(case: Case, absent: set[int]) -> list[Doc]:
         if tool_named(case, call.step.tool) is None:
             seen |= {"mode": "destructive", "reversibility": "irreversible"}
         found.append(seen)
+    return found
+
+
+def ruled(case: Case, step: Step) -> Doc:
+    """The parameters of a call as a policy reads them."""
+    tool, params = tool_named(case, step.tool), resolved(case, call_params(case, step))
+    return with_defaults(tool.parameters, params) if tool and step.kind == "tool" else params
+
+
+def with_defaults(declared: Doc, value: Any) -> Any:
+    """A value with the defaults of a schema, at every level; a default of null adds nothing."""
+    if isinstance(value, list):
+        return [with_defaults(declared.get("items", {}), each) for each in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    properties, others = declared.get("properties", {}), declared.get("additionalProperties", {})
+    found = {name: kind["default"] for name, kind in properties.items() if kind.get("default") is not None}
+    found |= cast("Doc", value)
+    for name in found:
+        kind = properties.get(name, others)
+        found[name] = with_defaults(cast("Doc", kind), found[name]) if isinstance(kind, dict) else found[name]
     return found
 
 

@@ -6,9 +6,31 @@ from typing import Any
 
 import pytest
 
+from critic import naive
+from critic.naive import Case
+from tercet.contracts.gate import Gate
+from tercet.contracts.plan import Plan
+from tercet.contracts.policy import Policy
+from tercet.contracts.runs.behaviour import Behaviour
+from tercet.critic.approvals import granted_by
 from tercet.critic.reading import Reading
 
-from .houses import LOOKUP, REFUND, SHOP, WINDOW, evidence, look_up, pay, plan, refused, step, takes, tool
+from .houses import (
+    FILE,
+    LOOKUP,
+    REFUND,
+    SHOP,
+    WINDOW,
+    House,
+    evidence,
+    look_up,
+    pay,
+    plan,
+    refused,
+    step,
+    takes,
+    tool,
+)
 
 ORDER = tool(
     "shop.order",
@@ -234,6 +256,73 @@ def test_a_limit_that_fails_has_not_held(expression: str, holds: bool) -> None:
     if not holds:
         assert verdict.code == "argument_not_permitted"
         assert "payments.refund does not permit these arguments" in verdict.reasons[0]
+
+
+LINE = {"type": "object", "properties": {"cents": {"type": "integer", "default": 7000}}}
+DEFAULTED = takes(
+    title={"type": "string", "default": "late"},
+    cents={"type": "integer", "default": 5000},
+    note={"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+    lines={"type": "array", "items": LINE},
+    by_name={"type": "object", "additionalProperties": LINE},
+)
+
+
+RULES: list[Any] = [
+    ("!has(P.cents) || P.cents < 1000", {}, False),
+    ("!has(P.cents) || P.cents < 1000", {"cents": 999}, True),
+    ("P.cents == 5000 && P.title == 'late'", {}, True),
+    ("P.lines.all(l, !has(l.cents) || l.cents < 1000)", {"lines": [{}]}, False),
+    ("P.lines.all(l, l.cents < 1000)", {"lines": [{"cents": 1}]}, True),
+    ("!has(P.by_name.k.cents) || P.by_name.k.cents < 1000", {"by_name": {"k": {}}}, False),
+    ("!has(P.lines)", {}, True),
+    ("!has(P.note) || P.note.size() < 5", {}, True),
+    ("!has(P.note) || P.note == null", {"note": None}, True),
+]
+
+
+@pytest.mark.parametrize(("condition", "params", "holds"), RULES)
+def test_every_rule_reads_the_defaults_of_what_is_left_out(
+    condition: str, params: dict[str, Any], holds: bool
+) -> None:
+    """Limits, policies of both scopes, grants and conditions of gates; a default of null adds nothing. Both critics agree."""
+    mail = FILE.model_copy(update={"parameters": DEFAULTED, "mode": "network", "authority": ()})
+    call, shop = step("a", mail, params=params), SHOP.with_tools(mail)
+    written = plan(call)
+    args, scoped = condition.replace("P.", "args."), condition.replace("P.", "step.params.")
+    whole = f"plan.steps.all(step, {scoped})"
+    limited = SHOP.with_tool(mail, limits=({"expression": args},))
+    houses = [limited, *(shop.holding(policies=(policy,)) for policy in (
+        Policy(name="p", expression=scoped, scope="step"), Policy(name="p", expression=whole),
+    ))]  # fmt: skip
+    for house in houses:
+        verdict = house.review(written)
+        assert verdict.ok == holds
+        naively = naive.first_refusal(house.ctx, house.compiled, house.spec, written)
+        assert (None if naively is None else naively.code) == verdict.code
+
+    granting = shop.holding(policies=(Policy(name="p", expression=scoped, scope="step", effect="grant"),))
+    assert (grant_of(granting, written, params) == "p") == holds
+    gate = Gate(name="LATER", roles=("cfo",), when=args)
+    gated = SHOP.with_tool(mail, gates=("LATER",)).with_gates(gate).review(written)
+    assert ([each.gate for each in gated.gates] == ["LATER"]) == holds
+
+
+def test_an_earlier_session_reads_what_the_plan_writes() -> None:
+    """Its rules see no default, so that it is replayed as it was judged."""
+    limits = ({"expression": "!has(args.cents) || args.cents < 1000"},)
+    house = SHOP.with_tool(FILE, parameters=DEFAULTED, limits=limits)
+    written = plan(step("a", FILE, params={}))
+    assert not house.review(written).ok
+    assert house.without(Behaviour.RULES_SEE_DEFAULTS).review(written).ok
+
+
+def grant_of(house: House, written: Plan, params: dict[str, Any]) -> str | None:
+    """The policy that grants the only call of a plan; both critics agree."""
+    granted = granted_by(house.ctx, house.compiled, house.spec, written, "a", params)
+    case = Case(house.ctx, house.compiled, house.spec, written)
+    assert naive.first_grant(case, "a", params) == granted
+    return granted
 
 
 def test_a_limit_on_an_open_value_is_decided_at_dispatch() -> None:

@@ -13,6 +13,7 @@ from tercet.critic.order import earlier_id
 from tercet.critic.provenance import SOURCES, Provenance, StepSources, read_sources
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
+from tercet.policy.call_params import ruled_params
 
 Refs: TypeAlias = tuple[str, ...]
 Names: TypeAlias = frozenset[str] | None
@@ -62,7 +63,7 @@ def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, A
             unknown = review.open_parameters.get(index, frozenset[str]())
             seen["params"] = {
                 name: value
-                for name, value in review.arguments(call).items()
+                for name, value in review.ruled_arguments(call).items()
                 if name not in unknown and (params is None or name in params)
             }
         if provenance is not None:
@@ -92,6 +93,7 @@ def earlier_calls(review: Review, fields: Names, params: Names) -> list[dict[str
         else:
             seen = _call_fields(effective(index, step, tool), refs, fields)
             if fields is None or "params" in fields:
+                made_with = ruled_params(tool, made_with) if review.fills_defaults else made_with
                 seen["params"] = {n: value for n, value in made_with.items() if params is None or n in params}
             if is_read:
                 seen[SOURCES] = _earlier_sources(review, step)

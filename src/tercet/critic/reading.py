@@ -19,6 +19,7 @@ from tercet.contracts.steps.effective import EffectiveStep, effective
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import pointer, references
 from tercet.contracts.values.references import Found, Place, Reference, Selection
+from tercet.policy.call_params import ruled_params
 from tercet.policy.resolution import ItemBudget, ResolutionError, select
 from tercet.policy.schemas import Fault
 
@@ -94,6 +95,7 @@ class Reading:
         self.faults: dict[int, list[Fault]] = {}
         """The schema violations of each call's arguments, once they have been computed."""
         self._arguments: dict[int, dict[str, Any]] = {}
+        self._ruled: dict[int, dict[str, Any]] = {}
         self._selections: dict[tuple[Selection, tuple[type, ...]], Known] = {}
         self._items = ItemBudget()
 
@@ -197,6 +199,15 @@ class Reading:
         if found is None:
             found = {name: self.resolved(value) for name, value in call.params.items()}
             self._arguments[call.position] = found
+        return found
+
+    def ruled_arguments(self, call: EffectiveStep) -> dict[str, Any]:
+        """Return the same with the defaults that the tool's schema declares, as rules read them."""
+        if not call.tool.may_have_defaults:
+            return self.arguments(call)
+        found = self._ruled.get(call.position)
+        if found is None:
+            found = self._ruled[call.position] = ruled_params(call.tool, self.arguments(call))
         return found
 
     def resolved(self, value: Any) -> Any:

@@ -162,6 +162,8 @@ class Review:
         self.open_parameters = reading.open_parameters
         self.known = reading.known
         self.arguments = reading.arguments
+        self.fills_defaults = ctx.goes_by(Behaviour.RULES_SEE_DEFAULTS)
+        self.ruled_arguments = reading.ruled_arguments if self.fills_defaults else reading.arguments
         self.resolved = reading.resolved
 
     @property

@@ -68,6 +68,14 @@ def effective_params(tool: ToolSpec, params: dict[str, Any], *, reads_all: bool 
     return walk(tool.parameters_schema, spell=lambda _, value: value).of_object(params)
 
 
+def ruled_params(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters as rules read them: with the declared defaults, except for null, which says no more than to
+    leave the parameter out."""
+    if not tool.may_have_defaults:
+        return params
+    return _Walk(tool.parameters_schema, spell=lambda _, value: value, fills_null=False).of_object(params)
+
+
 def uncertain_defaults(tool: ToolSpec, params: dict[str, Any]) -> tuple[str, ...]:
     """Return the JSON Pointers of the values to which the tool may add other defaults than `effective_params`: the schema
     has alternatives there, and not exactly one accepts the value."""
@@ -136,11 +144,13 @@ class _Walk:
         *,
         spell: Callable[[SchemaNode, str | float], Any],
         is_compared: bool = False,
+        fills_null: bool = True,
     ) -> None:
         self._schema = schema
         self._reader = SchemaReader(schema, _accepts)
         self._spell = spell
         self._is_compared = is_compared
+        self._fills_null = fills_null
         self.uncertain: list[Place] = []
         """The places where not exactly one of a schema's alternatives accepts the value."""
 
@@ -165,7 +175,7 @@ class _Walk:
             for name, value in members.items()
         }
         for name, default in self._reader.defaults(parts).items() if defaults else ():
-            if name not in members:
+            if name not in members and (default is not None or self._fills_null):
                 own = self._reader.member(parts, name)
                 found[name] = self._value(own, default, (*place, name), defaults - 1)
         is_same = len(found) == len(members) and all(map(is_, found.values(), members.values()))

@@ -143,6 +143,10 @@ class Behaviour(IntEnum):
     and addresses by value. Before, the same action under another spelling there was another action, and an approver did
     not see the defaults of such values."""
 
+    RULES_SEE_DEFAULTS = 23
+    """Policies, grants, limits and conditions of gates read the parameters that a call leaves out as the defaults of its
+    tool's schema, unless these are null. Before, a rule for calls without a parameter held for calls with its default."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

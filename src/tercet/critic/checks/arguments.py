@@ -179,7 +179,7 @@ def limited_arguments(review: Review) -> dict[tuple[str, ...], list[dict[str, An
             return None
         read = found.setdefault(limits, [])
         for call in calls:
-            unknown, given = review.open_parameters.get(call.position), review.arguments(call)
+            unknown, given = review.open_parameters.get(call.position), review.ruled_arguments(call)
             if unknown is not None and (names is None or not names.isdisjoint(unknown)):
                 return None
             read.append(given if names is None else {name: given[name] for name in names if name in given})
@@ -217,5 +217,5 @@ def condition(review: Review, call: EffectiveStep, expression: str, name: str) -
     if reads_open(review, rule, call.position):
         review.deferred.append(name)
         return None
-    values: dict[str, Any] = {**review.frame, "args": review.arguments(call)}
+    values: dict[str, Any] = {**review.frame, "args": review.ruled_arguments(call)}
     return rule.evaluate(CALL.activation(values))
