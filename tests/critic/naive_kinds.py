@@ -96,7 +96,11 @@ def of_schema(schema: Any, place: Place) -> Kind | None:
         inner = member(schema, "items" if is_item(token) else "properties")
         schema = inner if is_item(token) else member(inner, str(token))
     found = member(schema, "format")
-    return declared(found) if isinstance(found, str) else None
+    return declared(found) if isinstance(found, str) and found not in WIDTHS else None
+
+
+WIDTHS = ("int32", "int64", "float", "double", "byte", "binary", "password")
+"""Formats that say how a value is stored or shown."""
 
 
 def member(value: Any, key: str) -> Any:

@@ -82,7 +82,7 @@ class Provenance:
         return {
             "source": self._source(value_trust, tool, decisive or parts[0], at, own),
             "trust": str(Trust.TRUSTED if decisive is None else Trust.UNTRUSTED),
-            "kind": parameter_kind(tool, place).name,
+            "kind": parameter_kind(tool, place, reads_widths=value_trust.review.reads_widths).name,
         }
 
     def _source(

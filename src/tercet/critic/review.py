@@ -134,6 +134,7 @@ class Review:
         self.ctx = ctx
         self.is_strict = ctx.goes_by(Behaviour.STRICT_CALLS)
         self.is_plain = ctx.goes_by(Behaviour.PLAIN_REFUSALS)
+        self.reads_widths = not ctx.goes_by(Behaviour.WIDTHS_ARE_NO_KINDS)
         self.compiled = compiled
         self.spec = spec
         self.plan = plan

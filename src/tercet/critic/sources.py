@@ -185,7 +185,7 @@ class Sources:
         if kind.is_declared:
             return kind
         for tool in self._review.compiled.attesting.get(entry.classification, ()):
-            looked_up = result_kind(tool, place)
+            looked_up = result_kind(tool, place, reads_widths=self._review.reads_widths)
             if looked_up.is_declared:
                 return looked_up
         return kind
@@ -238,7 +238,11 @@ class Sources:
                 continue
             tool = review.compiled.surface.get(result.tool)
             for leaf in review.compiled.trusted_leaves(result):
-                kind = named_kind(leaf.place) if tool is None else result_kind(tool, leaf.place)
+                kind = (
+                    named_kind(leaf.place)
+                    if tool is None
+                    else result_kind(tool, leaf.place, reads_widths=review.reads_widths)
+                )
                 found.append((leaf, Holder(result.step_id, leaf.place, kind)))
         return _by_value(found)
 

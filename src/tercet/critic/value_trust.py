@@ -69,7 +69,11 @@ class ValueTrust:
 
     def bind(self, value: Any, at: int | None, tool: ToolSpec | None = None, place: Place = ()) -> Binding:
         """Return the source of a literal in the step at a position; `tool` and `place` are those of its parameter."""
-        target = UNKNOWN if tool is None or not place else parameter_kind(tool, without_wrapper(place))
+        target = (
+            UNKNOWN
+            if tool is None or not place
+            else parameter_kind(tool, without_wrapper(place), reads_widths=self.review.reads_widths)
+        )
         return self.sources.bind(value, at, target, "" if tool is None else tool.name, place)
 
     def is_trusted_scalar(self, value: Any, at: int | None = None, place: Place = ()) -> bool:
@@ -117,7 +121,7 @@ class ValueTrust:
         """Return what an argument of a call depends on; None also if it is not of the kind that its parameter takes."""
         if type(found) is Leaf and own is None and self.is_strict and not self.sources.has_sentences:
             # A source of the parameter's kind contains the value itself; only sentences are read per parameter.
-            target = parameter_kind(tool, without_wrapper(found.place))
+            target = parameter_kind(tool, without_wrapper(found.place), reads_widths=self.review.reads_widths)
             is_bound = self.sources.is_bound(found.value, at, target, tool.name, found.place)
             return () if is_bound else None
         if type(found) is Reference and found.kind == "from":
@@ -130,7 +134,11 @@ class ValueTrust:
             if not self.review.is_trusted_evidence(found.target, at):
                 return None
             kind = self.sources.evidence_kind(found.target, pointer.parts(found.pointer))
-            return () if fits(kind, parameter_kind(tool, found.place)) else None
+            return (
+                ()
+                if fits(kind, parameter_kind(tool, found.place, reads_widths=self.review.reads_widths))
+                else None
+            )
         needs = self._found(found, at, own, is_number=takes_number(tool, found.place))
         return needs if needs is not None and self.wrong_kind(tool, found, at, own) is None else None
 
@@ -141,7 +149,11 @@ class ValueTrust:
         if is_fit is None:
             place = pointer.parts(found.pointer)
             is_fit = not _is_marked(source, place) and (
-                not self.is_strict or fits(result_kind(source, place), parameter_kind(tool, found.place))
+                not self.is_strict
+                or fits(
+                    result_kind(source, place, reads_widths=self.review.reads_widths),
+                    parameter_kind(tool, found.place, reads_widths=self.review.reads_widths),
+                )
             )
             self._fitting[key] = is_fit
         return is_fit
@@ -163,7 +175,7 @@ class ValueTrust:
         place = without_wrapper(found.place)
         if not self.is_strict or not place:
             return None
-        target = parameter_kind(tool, place)
+        target = parameter_kind(tool, place, reads_widths=self.review.reads_widths)
         for index, source in self.value_sources(found, at, own):
             if isinstance(source, Leaf):
                 if self.sources.bind(source.value, index, target, tool.name, found.place).holder is None:
@@ -227,7 +239,9 @@ class ValueTrust:
             own.position if name == references.SELF and own is not None else self.review.position.get(name)
         )
         call = None if index is None else self.review.call_at.get(index)
-        return UNKNOWN if call is None else result_kind(call.tool, place)
+        return (
+            UNKNOWN if call is None else result_kind(call.tool, place, reads_widths=self.review.reads_widths)
+        )
 
     def is_trusted_read(self, read: Read, own: EffectiveStep | None = None) -> bool:
         """Return whether a read of a condition is trusted; it may be a sum, since it only decides."""

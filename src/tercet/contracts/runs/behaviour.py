@@ -147,6 +147,10 @@ class Behaviour(IntEnum):
     """Policies, grants, limits and conditions of gates read the parameters that a call leaves out as the defaults of its
     tool's schema, unless these are null. Before, a rule for calls without a parameter held for calls with its default."""
 
+    WIDTHS_ARE_NO_KINDS = 24
+    """Formats of OpenAPI such as `int64` and `byte` say how a value is stored, not which kind it is: the name of its field
+    suggests that. Before, an `int64` was the kind of every other `int64`, and of no amount that was none."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

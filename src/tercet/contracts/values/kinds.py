@@ -44,6 +44,8 @@ class Kind(NamedTuple):
 
 
 UNKNOWN = Kind()
+_WIDTHS = frozenset({"int32", "int64", "float", "double", "byte", "binary", "password"})
+"""Formats of OpenAPI that say how a value is stored or shown, and not what it is."""
 
 
 def declared_kind(name: str) -> Kind:
@@ -67,23 +69,25 @@ def fits(source: Kind, target: Kind) -> bool:
     return source.name == target.name
 
 
-def parameter_kind(tool: ToolSpec, place: Place) -> Kind:
-    """Return the kind of values that a parameter of a tool takes."""
+def parameter_kind(tool: ToolSpec, place: Place, *, reads_widths: bool = False) -> Kind:
+    """Return the kind of values that a parameter of a tool takes; `reads_widths` takes `int64` and the like for kinds."""
     declared = tool.kinds.get(str(place[0]))
     if declared is not None:
         return declared_kind(declared)
     if not tool.has_formats:
         return named_kind(place)
-    return _kind_in_schema(tool.parameters, place)
+    return _kind_in_schema(tool.parameters, place, reads_widths=reads_widths)
 
 
-def result_kind(tool: ToolSpec, place: Place) -> Kind:
-    """Return the kind of the values in a field of a tool's result."""
+def result_kind(tool: ToolSpec, place: Place, *, reads_widths: bool = False) -> Kind:
+    """Return the kind of the values in a field of a tool's result; see `parameter_kind`."""
     if tool.result_kinds:
         kinds = ((pointer.place_of(name), kind) for name, kind in tool.result_kinds.items())
         if (declared := declared_among(kinds, place)) is not None:
             return declared
-    return _kind_in_schema(tool.result or {}, place) if tool.has_formats else named_kind(place)
+    if not tool.has_formats:
+        return named_kind(place)
+    return _kind_in_schema(tool.result or {}, place, reads_widths=reads_widths)
 
 
 def declared_among(fields: Iterable[tuple[Sequence[str], str]], place: Place) -> Kind | None:
@@ -112,7 +116,7 @@ def named_kind(place: Place) -> Kind:
     return UNKNOWN
 
 
-def _kind_in_schema(schema: JsonObject, place: Place) -> Kind:
+def _kind_in_schema(schema: JsonObject, place: Place, *, reads_widths: bool) -> Kind:
     """Return the `format` that a JSON Schema gives to a place, else the kind that its name suggests."""
     here = [schema]
     for token in place:
@@ -120,6 +124,8 @@ def _kind_in_schema(schema: JsonObject, place: Place) -> Kind:
         here = [each for each in found if each is not None]
     options = (option for part in here for option in _options(schema, part))
     formats = {text for option in options if isinstance(text := option.get("format"), str)}
+    if not reads_widths:
+        formats -= _WIDTHS
     return declared_kind(formats.pop()) if len(formats) == 1 else named_kind(place)
 
 

@@ -163,7 +163,7 @@ def _kind(value_trust: ValueTrust, tool: ToolSpec | None, found: Found) -> str:
     if tool is None or not value_trust.is_strict:
         return ""
     place = tuple([token for token in found.place if token != references.LITERAL])
-    return parameter_kind(tool, place).name if place else ""
+    return parameter_kind(tool, place, reads_widths=value_trust.review.reads_widths).name if place else ""
 
 
 def _came_from(value_trust: ValueTrust, found: Found) -> str:
