@@ -56,7 +56,7 @@ def test_a_new_pack_runs_from_its_template(
     assert [step["id"] for step in planned["plan"]["steps"]] == ["measure", "water"]
     bare = tercet("plan", "desk", "--json")
     assert (bare.code, bare.json["error"]["code"]) == (2, "planning_failure")
-    assert "input.plant" in bare.json["error"]["remedy"]
+    assert '--input \'{"plant": ' in bare.json["error"]["remedy"]
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tercet: Tercet, tmp_path: Path) -> None:

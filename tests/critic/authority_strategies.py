@@ -101,7 +101,9 @@ def _tools(draw: Draw) -> list[Doc]:
     if one_in(draw, 2):
         pay["unbound"] = {name: pick(draw, OUTCOMES) for name in some(draw, PARAMS, 2)}
     if one_in(draw, 4):
-        formats = {name: {"format": pick(draw, ["email", "uri", "url", "int64"])} for name in some(draw, PARAMS, 1)}
+        formats = {
+            name: {"format": pick(draw, ["email", "uri", "url", "int64"])} for name in some(draw, PARAMS, 1)
+        }
         pay["parameters"] = {
             "properties": {**{name: {} for name in PARAMS}, "amount": {"type": "number"}, **formats}
         }

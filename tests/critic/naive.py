@@ -2457,7 +2457,10 @@ def as_received(schema: Doc, params: Doc) -> Doc:
 def one_received(declared: Doc, value: Any) -> Any:
     """A value as it is received by what its schema declares."""
     if isinstance(value, dict):
-        return as_received(declared, cast("Doc", value))
+        given = cast("Doc", value)
+        if "properties" in declared and not {"additionalProperties", "patternProperties"} & set(declared):
+            given = {name: each for name, each in given.items() if name in declared["properties"]}
+        return as_received(declared, given)
     if isinstance(value, list):
         members, first = cast("list[Any]", value), declared.get("prefixItems", [])
         kinds = [first[n] if n < len(first) else declared.get("items", {}) for n in range(len(members))]

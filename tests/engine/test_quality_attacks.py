@@ -147,7 +147,7 @@ def test_what_fails_its_tests_is_not_attacked(workshop: Workshop) -> None:
     ("mode", "budget", "why"),
     [
         ("local_write", {}, "try.it is no read_only tool of this run"),
-        ("read_only", {"tool_calls": 4}, "tool calls"),
+        ("read_only", {"tool_calls": 4}, "1 tool call is needed"),
     ],
 )
 def test_an_attack_that_cannot_be_made_lets_nothing_through(

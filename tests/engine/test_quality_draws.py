@@ -179,7 +179,7 @@ def test_samples_are_paid_for_like_any_call(workshop: Workshop) -> None:
     done = carry(workshop, drawing(workshop, {"letter": GOOD}, draws=5, budget={"tool_calls": 3}))
     made = last(e.SamplesDrawn, done.found)
     assert (made.calls, len(made.samples), made.consistency) == (2, 3, {})
-    assert "tool calls" in made.error
+    assert "1 tool call is needed" in made.error
     assert (done.result.status, done.state.used.tool_calls) == ("paused", 3)
 
 

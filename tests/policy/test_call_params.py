@@ -84,6 +84,8 @@ EQUAL: list[Any] = [
         {"n": 1},
         {"n": "1"},
     ),
+    (LINE, {"cents": 3, "n": 1}, {"cents": 3}),
+    ({"items": {"properties": {"o": LINE}}}, [{"o": {"n": 1}, "m": 2}], [{"o": {}}]),
     ({"dependentSchemas": {"k": LINE}}, {"k": 1}, {"k": 1, "cents": 9}),
     ({"uniqueItems": True, "items": {"type": "string"}}, ["a", "b"], ["b", "a"]),
     ({"uniqueItems": True, "items": DECIMAL}, ["1", 2], [2, 1.0, "1"]),

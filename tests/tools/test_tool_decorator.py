@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -11,14 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
-from pydantic import AliasChoices, BaseModel, Field, RootModel
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
 from tercet.contracts.tool import Limit
-from tercet.policy.schemas import faults
 from tercet.tools import Tool, ToolContext, tool
 from tercet.tools.decorator import SignatureError
 from tercet.tools.tool import Happened
@@ -68,42 +66,6 @@ def test_parameters_come_from_the_annotations() -> None:
         },
         "required": ["payment_id", "amount"],
     }
-
-
-class Account(BaseModel, populate_by_name=True):
-    number: str = Field(default="none", alias="acct")
-
-
-class OpenAccount(BaseModel, populate_by_name=True, extra="allow"):
-    number: str = Field(default="none", validation_alias=AliasChoices("acct", "account"))
-
-
-class Accounts(RootModel[dict[str, Account]]): ...
-
-
-def test_a_model_takes_its_declared_members_only() -> None:
-    """A member that the model would ignore, and a name that its schema does not show, are not accepted."""
-
-    @tool("pay.to", mode="local_write", no_compensation="final")
-    def pay(one: Money, known: Account, others: OpenAccount, many: Accounts) -> None: ...
-
-    def refused(**params: Any) -> list[str]:
-        return [fault.keyword for fault in faults(json.dumps(pay.parameters), {**good, **params})]
-
-    good: dict[str, Any] = {
-        "one": {"amount": 1},
-        "known": {"acct": "a"},
-        "others": {"acct": "a", "x": 1},
-        "many": {},
-    }
-    assert refused() == []
-    assert refused(one={"amount": 1, "extra": 1}) == ["additionalProperties"]
-    assert refused(known={"number": "a"}) == ["additionalProperties"]
-    assert refused(known={"number": "a", "acct": "a"}) == ["additionalProperties"]
-    assert refused(others={"number": "a"}) == ["not"]
-    assert refused(others={"account": "a"}) == ["not"]
-    assert refused(many={"k": {"acct": "a"}}) == []
-    assert refused(many={"k": {"number": "a"}}) == ["additionalProperties"]
 
 
 def returns_model() -> Money: ...

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from engine.quality_desk import WRITE, WRONG, desk
+from engine.quality_desk import LEAKY, WRITE, desk
 from engine.workshop import ADA, ASK, BOB, Death, Workshop, plan, step
 from tercet import Actor, Request, Runtime
 from tercet.contracts.errors import NotDone
@@ -95,8 +95,8 @@ async def sign_with_a_change(runtime: Runtime, result: RunResult) -> RunResult:
 
 
 def judged(workshop: Workshop, words: str, **quality: Any) -> RunData:
-    """A run whose output has a wrong total in it, and these words, and is mended by rule as far as that goes."""
-    pack = desk(workshop, {"letter": f"{WRONG} {words}"}, quality=quality)
+    """A run whose output has a key in it, and these words, and is repaired by rule as far as that goes."""
+    pack = desk(workshop, {"letter": f"{LEAKY} {words}"}, quality=quality)
 
     async def main() -> RunData:
         async with workshop.runtime(pack) as runtime:

@@ -97,7 +97,8 @@ def canonical_params(tool: ToolSpec, params: dict[str, Any], *, reads_all: bool 
         return params
     if not reads_all:
         return _EarlierWalk(schema, spell=_spell_earlier).of_object(params)
-    return _Walk(schema, spell=_spell, is_compared=True).of_object(params)
+    is_python = tool.adapter == "python"
+    return _Walk(schema, spell=_spell, is_compared=True, is_python=is_python).of_object(params)
 
 
 _AS_WRITTEN = frozenset({str, int, bool, NoneType})
@@ -144,12 +145,15 @@ class _Walk:
         *,
         spell: Callable[[SchemaNode, str | float], Any],
         is_compared: bool = False,
+        is_python: bool = False,
         fills_null: bool = True,
     ) -> None:
         self._schema = schema
         self._reader = SchemaReader(schema, _accepts)
         self._spell = spell
         self._is_compared = is_compared
+        self._ignores_others = is_compared and is_python
+        """Whether members that no schema declares are left out: a Python tool gets a model, which ignores them."""
         self._fills_null = fills_null
         self.uncertain: list[Place] = []
         """The places where not exactly one of a schema's alternatives accepts the value."""
@@ -170,9 +174,11 @@ class _Walk:
 
     def _members(self, applied: Schemas, members: JsonObject, place: Place, defaults: int) -> dict[str, Any]:
         parts = self._parts(applied, members, place)
+        is_model = self._ignores_others and bool(place) and _is_model(parts)
         found = {
-            name: self._value(self._reader.member(parts, name), value, (*place, name), defaults)
+            name: self._value(own, value, (*place, name), defaults)
             for name, value in members.items()
+            if (own := self._reader.member(parts, name)) or not is_model
         }
         for name, default in self._reader.defaults(parts).items() if defaults else ():
             if name not in members and (default is not None or self._fills_null):
@@ -197,6 +203,16 @@ class _Walk:
         if not is_certain:
             self.uncertain.append(place)
         return parts
+
+
+_OF_OTHERS = {
+    "additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames", "dependentSchemas", "if",
+}  # fmt: skip
+
+
+def _is_model(parts: list[JsonObject]) -> bool:
+    """Return whether a schema declares members and says nothing of others, as Pydantic writes a model that ignores them."""
+    return any("properties" in part for part in parts) and not any(part.keys() & _OF_OTHERS for part in parts)
 
 
 def _accepts(schema_text: str, value: Any) -> bool:

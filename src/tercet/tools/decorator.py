@@ -8,11 +8,10 @@ from functools import partial, wraps
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
+from pydantic.json_schema import GenerateJsonSchema
 
 from tercet.contracts.errors import NotSent, UsageError
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
@@ -110,37 +109,6 @@ class _Untitled(GenerateJsonSchema):
         return False
 
 
-class _Closed(_Untitled):
-    """Says that a model takes no members but those that it declares, unless it allows others: a tool would ignore them."""
-
-    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        found = super().model_schema(schema)
-        if "properties" not in found:  # a root model
-            return found
-        if found.setdefault("additionalProperties", False) is not False and (
-            names := _other_names(schema["cls"])
-        ):
-            found.setdefault("propertyNames", {"not": {"enum": names}})
-        return found
-
-
-def _other_names(model: type[BaseModel]) -> list[str]:
-    """Return the names under which a model takes its fields, and which its schema does not show."""
-    shown, taken = set[str](), set[str]()
-    is_by_name = model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name")
-    for name, info in model.model_fields.items():
-        given = info.validation_alias
-        aliases = (
-            [each for each in given.choices if isinstance(each, str)]
-            if isinstance(given, AliasChoices)
-            else [given]
-        )
-        known = [each for each in aliases if isinstance(each, str)] or [name]
-        shown.add(known[0])
-        taken |= {*known, *([name] if is_by_name else ())}
-    return sorted(taken - shown)
-
-
 def read_parameters(function: Callable[..., Any]) -> tuple[JsonObject, Callable[..., Any]]:
     """Return the schema of the parameters that a plan fills, and the function as it is called with JSON.
 
@@ -154,7 +122,7 @@ def read_parameters(function: Callable[..., Any]) -> tuple[JsonObject, Callable[
         fields[f"p{number}"] = (hints[parameter.name], Field(default, alias=parameter.name))
     try:
         model = create_model("parameters", __config__=ConfigDict(extra="forbid"), **fields)
-        schema = _without_title(model.model_json_schema(schema_generator=_Closed))
+        schema = _without_title(model.model_json_schema(schema_generator=_Untitled))
     except PydanticUserError as error:
         raise _undescribable(function, "a parameter", error) from error
     return schema, convert(function, model, found)

@@ -110,8 +110,9 @@ def drain(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Count what is left on a pack version: unfinished sessions in the journal, and open workflows in Temporal.
+    """Count what is left on a pack version.
 
+    These are unfinished sessions in the journal, and open workflows in Temporal.
     Workers of a pack version may stop for good once nothing is left on it in either place: new runs use the newer
     version that `tercet serve` was started with. A session may be without a workflow, such as one that has waited at a
     gate since before Temporal was used. Without --wait the command exits with 4 while anything is left.
