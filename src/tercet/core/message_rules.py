@@ -204,7 +204,7 @@ def _with_confirmed_roles(said: Reply, state: State) -> Reply:
         raise UsageError(
             f"{said.actor} is not the login {said.login}, by the list of people of this run's pack",
             code="wrong_login",
-            remedy=f"answer from their login, or let another person answer; {_people_hint(said)}",
+            remedy=f"answer from their login, or let another person answer; {_people_hint(said)}{_dev_hint(state)}",
         )
     held = as_list(person.get("roles")) or ()
     return msgspec.structs.replace(said, roles=tuple(role for role in said.roles if role in held))
@@ -213,6 +213,11 @@ def _with_confirmed_roles(said: Reply, state: State) -> Reply:
 def _goes_by_list(said: Reply, state: State) -> bool:
     """Return whether an answer claims roles from a list of people, and the session's rules check that."""
     return said.listed and Behaviour.STRICT_CALLS in state.start.behaviour
+
+
+def _dev_hint(state: State) -> str:
+    """Return how to act as another person in a development run; nothing for other runs."""
+    return "; this is a development run: --dev --as NAME acts as any person" if state.start.dev else ""
 
 
 def _people_hint(said: Reply) -> str:

@@ -41,11 +41,11 @@ def read_secret(environment: Mapping[str, str], name: str, tool: str) -> str:
     """Return a secret by the name of its variable; raise `NotSent`, which names the variable and never its value."""
     value = environment.get(name, "").strip()
     if len(value) < MIN_LENGTH:
-        why = f"has fewer than {MIN_LENGTH} characters" if value else "is not set"
+        is_short = f"has fewer than {MIN_LENGTH} characters, too few to be found and cut out of answers"
         raise NotSent(
-            f"{tool} is not called: the environment variable {name} {why}",
+            f"{tool} is not called: the environment variable {name} {is_short if value else 'is not set'}",
             code="secret_missing",
-            remedy=f"set {name} where Tercet runs",
+            remedy=f"set {name} to a longer secret" if value else f"set {name} where Tercet runs",
             is_retriable=False,
         )
     if not (value.isascii() and value.isprintable()):
