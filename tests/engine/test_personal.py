@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from journal.servers import administrator, new_database
+from journal.servers import administrator, own_journal
 from tercet import Actor, Pack, Runtime, tool
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import NotDone, PackError, UsageError
@@ -97,16 +95,6 @@ class Desk:
         return Pack(**{**given, **more})
 
 
-@asynccontextmanager
-async def _database(kind: str, folder: Path, server: pytest.FixtureRequest) -> AsyncGenerator[str]:
-    """The address of an empty journal in a kind of database."""
-    if kind == "sqlite":
-        yield f"sqlite:///{folder / 'runs.db'}"
-    else:
-        async with new_database(str(server.getfixturevalue("postgres_url"))) as url:
-            yield url
-
-
 def _files(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
 
@@ -135,7 +123,7 @@ async def test_no_byte_is_stored_and_erasing_destroys_the_key(
 ) -> None:
     """The tools see the values, the journal never does; after erasure the key is in no file either, and all checks hold."""
     desk = Desk()
-    async with _database(kind, tmp_path, request) as url, open_journal(url) as journal:
+    async with own_journal(kind, tmp_path, request) as url, open_journal(url) as journal:
         result = await _run(desk, journal)
         assert result.status == "completed"
         assert desk.seen == [MAIL, (PHONE, f"Hello {NAME}")]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
 
 from tercet.database.postgres import Connection, connect
 
@@ -29,3 +32,15 @@ async def new_database(url: str) -> AsyncGenerator[str]:
             yield url.replace("/postgres?", f"/{name}?")
         finally:
             await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@asynccontextmanager
+async def own_journal(kind: str, folder: Path, request: pytest.FixtureRequest) -> AsyncGenerator[str]:
+    """The address of an empty journal that no other test uses: in memory, in a file, or in a database of its own."""
+    if kind == "memory":
+        yield "memory:"
+    elif kind == "sqlite":
+        yield f"sqlite:///{folder / 'runs.db'}"
+    else:
+        async with new_database(str(request.getfixturevalue("postgres_url"))) as url:
+            yield url

@@ -20,6 +20,7 @@ from typing import Any, cast
 import pytest
 from typer.testing import CliRunner
 
+from journal.servers import own_journal
 from tercet import Actor, Runtime
 from tercet.cli.main import app
 from tercet.contracts.errors import UsageError
@@ -142,11 +143,8 @@ async def test_a_gate_of_another_process_reaches_a_webhook_once(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """The run knows nothing of notifications; two workers share the journal, and one of them sends, with a signature."""
-    url = f"sqlite:///{tmp_path / 'runs.db'}" if kind == "sqlite" else "memory:"
-    if kind == "postgresql":
-        url = request.getfixturevalue("postgres_url")
     with open_hook() as hook:
-        async with open_journal(url) as journal:
+        async with own_journal(kind, tmp_path, request) as url, open_journal(url) as journal:
             wanted = settings(hook)
             link = "https://tercet.example.com"
             async with (
@@ -448,9 +446,8 @@ async def test_a_sender_that_is_killed_before_it_recorded_is_followed_by_another
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """The receiver has taken it and the process dies by SIGKILL: the next one sends it again, with the same id."""
-    url = f"sqlite:///{tmp_path / 'runs.db'}" if kind == "sqlite" else request.getfixturevalue("postgres_url")
     with open_hook() as hook:
-        async with open_journal(url) as journal:
+        async with own_journal(kind, tmp_path, request) as url, open_journal(url) as journal:
             await open_gate(journal)
             killed = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "service.killed_notifier", url, hook.url,

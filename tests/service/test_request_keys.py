@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from journal.servers import own_journal
 from service.desk import REFUND, Desk, open_desk
 from service.streams import Stream
 from tercet.contracts.values.canonical import canonical, hash_bytes
@@ -35,8 +36,8 @@ MORE = {"tool_calls": 1}
 @asynccontextmanager
 async def two_desks(kind: str, folder: Path, request: pytest.FixtureRequest) -> AsyncGenerator[list[Desk]]:
     """Two services, each with its own connection to one journal."""
-    url = f"sqlite:///{folder / 'runs.db'}" if kind == "sqlite" else request.getfixturevalue("postgres_url")
     async with (
+        own_journal(kind, folder, request) as url,
         open_journal(url) as one,
         open_journal(url) as two,
         open_desk(one) as first,

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from journal.servers import own_journal
 from service.desk import ENDED, REFUND, REFUNDS, open_desk, refunds
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.request import Actor, Request
@@ -249,9 +250,8 @@ OPEN = ("sqlite", "postgres")
 
 @asynccontextmanager
 async def shared_journal(kind: str, folder: Path, request: pytest.FixtureRequest) -> AsyncGenerator[Journal]:
-    """A journal of its own on disk, or one that the tests of a server share."""
-    url = f"sqlite:///{folder / 'runs.db'}" if kind == "sqlite" else request.getfixturevalue("postgres_url")
-    async with open_journal(url) as journal:
+    """An empty journal in a file or on a server."""
+    async with own_journal(kind, folder, request) as url, open_journal(url) as journal:
         yield journal
 
 
