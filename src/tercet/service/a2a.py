@@ -57,8 +57,9 @@ from tercet.service.boundary import Authenticated, Identify, Limits
 from tercet.service.calls import call, log_refused
 from tercet.service.errors import PARSE_ERROR, ServiceError, shape
 from tercet.service.identity import Caller
-from tercet.service.methods import Service, wait_for_rest
+from tercet.service.methods import Service
 from tercet.service.params import WAIT_MS
+from tercet.service.worker import wait_for_rest
 
 STATES = {
     "in_progress": TaskState.TASK_STATE_WORKING,
@@ -248,7 +249,8 @@ class A2aHandler(RequestHandler):
         if mode != "inline":
             return task
         runtime = await self._service.hub.of_session(_caller(context).tenant, task.id)
-        await wait_for_rest(self._service, runtime, task.id, WAIT_MS)
+        service = self._service
+        await wait_for_rest(service.worker, runtime, task.id, wait_ms=WAIT_MS, closing=service.is_closing)
         return await self._task(task.id, context)
 
     async def _task(self, session: str, context: ServerCallContext) -> Task:

@@ -63,7 +63,7 @@ from tercet.service.params import (
     StopRef,
     VerifyPlan,
 )
-from tercet.service.worker import Carrier
+from tercet.service.worker import Carrier, wait_for_rest
 
 MOST_BUNDLE = 20_000_000
 """How large a bundle may be that is sent in an answer."""
@@ -71,7 +71,6 @@ SEARCHED_FIRST = 2_000
 """How many sessions the first page of a search looks at, so that it costs the same however many there are."""
 SEARCHED_NEXT = 20_000
 """How many a page after it looks at: the caller has decided to go on."""
-_FIRST_POLL_S, _MOST_POLL_S = 0.005, 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +161,9 @@ async def invoke_agent(service: Service, caller: Caller, params: InvokeAgent) ->
     )
     await _enqueue(service, runtime, result.session_id)
     if params.mode == "inline":
-        await wait_for_rest(service, runtime, result.session_id, params.wait_ms)
+        await wait_for_rest(
+            service.worker, runtime, result.session_id, wait_ms=params.wait_ms, closing=service.is_closing
+        )
     return await _view(service, runtime, result.session_id)
 
 
@@ -176,32 +177,6 @@ def _demand_no_higher_mode(runtime: Runtime, asked: ApprovalMode | None) -> None
             remedy=f"send {most} or a lower one, or leave it out",
             status=403,
         )
-
-
-async def wait_for_rest(service: Service, runtime: Runtime, session: str, wait_ms: int) -> None:
-    """Wait until a session is at rest, but no longer than asked for, nor than the service runs: the caller then sees how far
-    it is."""
-    resting = asyncio.ensure_future(_rest(service, runtime, session))
-    closing = asyncio.ensure_future(service.is_closing.wait())
-    try:
-        await asyncio.wait((resting, closing), timeout=wait_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
-        if resting.done():
-            resting.result()
-    finally:
-        resting.cancel()
-        closing.cancel()
-
-
-async def _rest(service: Service, runtime: Runtime, session: str) -> None:
-    """Wait until a session is over, waits for a person or is paused."""
-    pause = _FIRST_POLL_S
-    while True:
-        await service.worker.rest(runtime.tenant, session)
-        row = await runtime.journal.session(runtime.tenant, session)
-        if row is None or (row.status != "in_progress" and not service.worker.is_carrying(row)):
-            return
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, _MOST_POLL_S)
 
 
 async def get_session(service: Service, caller: Caller, params: SessionRef) -> dict[str, Any]:

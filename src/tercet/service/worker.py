@@ -40,6 +40,7 @@ _SHARE = 4
 _PAGE = 2 * AT_ONCE
 _RETRY_MS = 1_000
 _MOST_BLOCKED = 10_000
+_FIRST_POLL_S, _MOST_POLL_S = 0.005, 0.05
 
 
 class Carrier(Protocol):
@@ -69,6 +70,33 @@ class Carrier(Protocol):
     async def rest(self, tenant: str, session: str) -> None:
         """Wait until this process does not carry a session on; return at once if another process might."""
         ...
+
+
+async def wait_for_rest(
+    carrier: Carrier, runtime: Runtime, session: str, *, wait_ms: int, closing: asyncio.Event
+) -> None:
+    """Wait until a session is at rest, but no longer than `wait_ms`, and not after the service begins to stop."""
+    resting = asyncio.ensure_future(_rest(carrier, runtime, session))
+    stopping = asyncio.ensure_future(closing.wait())
+    try:
+        await asyncio.wait((resting, stopping), timeout=wait_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
+        if resting.done():
+            resting.result()
+    finally:
+        resting.cancel()
+        stopping.cancel()
+
+
+async def _rest(carrier: Carrier, runtime: Runtime, session: str) -> None:
+    """Wait until a session is over, waits for a person or is paused."""
+    pause = _FIRST_POLL_S
+    while True:
+        await carrier.rest(runtime.tenant, session)
+        row = await runtime.journal.session(runtime.tenant, session)
+        if row is None or (row.status != "in_progress" and not carrier.is_carrying(row)):
+            return
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _MOST_POLL_S)
 
 
 class Worker:
