@@ -55,10 +55,23 @@ def test_a_group_alone_shows_its_commands(tercet: Tercet, group: str) -> None:
 
 
 def test_an_option_without_its_value_names_the_help_of_its_command(tercet: Tercet) -> None:
-    """Also in a group."""
+    """Also in a group, and with an example."""
     remedy = "--help lists its arguments and options"
-    assert f"tercet gates deny {remedy}" in tercet("gates", "deny", "ses_1.g1", "--note").text
+    answer = tercet("gates", "deny", "ses_1.g1", "--note")
+    assert f"tercet gates deny {remedy}" in answer.text
+    assert "an example: tercet gates deny ses_0123456789abcdef.g1 --note" in answer.text
     assert f"tercet verify {remedy}" in tercet("verify", "--plan").text
+
+
+def test_a_misspelt_option_names_the_nearest(tercet: Tercet) -> None:
+    """With the way to the others."""
+    answer = tercet("sessions", "list", "--sttus", "paused", "--json")
+    assert answer.json["error"] == {
+        "code": "usage",
+        "message": "no such option: --sttus",
+        "remedy": "did you mean --status? tercet sessions list --help lists its arguments and options",
+        "problems": [],
+    }
 
 
 @pytest.mark.parametrize(

@@ -58,12 +58,16 @@ class Failure:
         }
 
 
-def describe_failure(error: Exception, command: str = "") -> Failure:
-    """Return the failure that an exception stands for; `command` is the one that was called, such as `sessions list`."""
+def describe_failure(error: Exception, command: str = "", examples: str = "") -> Failure:
+    """Return the failure that an exception stands for.
+
+    `command` is the one that was called, such as `sessions list`, with the examples of its help, one a line.
+    """
     complaint = getattr(error, "format_message", None)
     if callable(complaint):
         # An exception of the parser. The classes differ between versions of typer; this method does not.
-        return Failure(code="usage", message=_sentence(str(complaint())), remedy=_help_for(error, command))
+        message = _sentence(str(complaint()).partition(" (Possible options: ")[0])
+        return Failure(code="usage", message=message, remedy=_help_for(error, command, examples))
     match error:
         case InternalError():
             return _bug(error.message)
@@ -132,10 +136,15 @@ def _bug(what: str) -> Failure:
     )
 
 
-def _help_for(error: object, command: str) -> str:
+def _help_for(error: object, command: str, examples: str) -> str:
     # The parser does not say where an option lacks its value.
     path = getattr(getattr(error, "ctx", None), "command_path", "") or f"tercet {command}".strip()
-    return f"{path} --help lists its arguments and options"
+    remedy = f"{path} --help lists its arguments and options"
+    near = getattr(error, "possibilities", None)
+    if near:
+        return f"did you mean {' or '.join(near)}? {remedy}"
+    example = next((line.partition("  #")[0] for line in examples.splitlines() if line), "")
+    return f"{remedy}; an example: {example}" if example else remedy
 
 
 def _sentence(message: str) -> str:

@@ -134,7 +134,8 @@ def _report_error(error: Exception, words: Sequence[str]) -> ExitCode:
     from tercet.cli.failure import describe_failure, report, wants_json  # noqa: PLC0415
 
     known = (" ".join(words[:length]) for length in (2, 1))
-    failure = describe_failure(error, next((each for each in known if each in COMMANDS), ""))
+    command = next((each for each in known if each in COMMANDS), "")
+    failure = describe_failure(error, command, COMMANDS[command].load()[1] if command else "")
     report(failure, as_json=wants_json(words))
     return failure.exit_code
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from types import TracebackType
@@ -463,8 +464,9 @@ def _refusal(response: httpx2.Response) -> RemoteError:
 
 
 def _unreachable(error: httpx2.HTTPError) -> RemoteError:
+    reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or "no answer"
     return RemoteError(
-        f"the service cannot be reached: {_place_of(error)}{error or 'no answer'}",
+        f"the service cannot be reached: {_place_of(error)}{reason}",
         remedy="check its address, and that it runs: tercet serve",
     )
 

@@ -240,7 +240,8 @@ def show_tools(screen: Screen, rows: Sequence[dict[str, Any]]) -> None:
         trust = ("  results trusted by default" if row["is_trust_assumed"] else "", "yellow")
         screen.say(Text.assemble("· ", name, f"  {row['mode']}", source, (pin, style), trust))
         if row["description"]:
-            screen.put(printable(str(row["description"]), 200), first="    ")
+            summary = str(row["description"]).partition("\n\n")[0]
+            screen.put(printable(" ".join(summary.split()), 200), first="    ")
     if not rows:
         screen.say("The pack has no tools.")
 
