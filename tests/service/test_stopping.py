@@ -55,7 +55,7 @@ async def test_a_call_that_is_cut_off_gets_an_error_and_an_entry(monkeypatch: py
     """Cut off by the server, a call is answered in the usual shape with the usual headers, and is in the audit log."""
     begun = asyncio.Event()
 
-    async def never(*_: Any) -> None:
+    async def never(*_: Any, **__: Any) -> None:
         begun.set()
         await asyncio.Event().wait()
 
