@@ -21,6 +21,7 @@ from temporalio.client import Client
 from cluster.crew import PATIENCE_S, working
 from cluster.orders import make_pack
 from plugins.temporal import TemporalServer
+from tercet.cluster import worker
 from tercet.cluster.connection import TemporalSettings, connect
 from tercet.contracts.errors import GatewayError, UsageError
 from tercet.journal.memory import MemoryJournal
@@ -171,6 +172,16 @@ async def test_a_worker_that_temporal_takes_nothing_from_ends_with_an_error(temp
             await asyncio.Event().wait()
     assert ended.value.code == "temporal_worker_ended"
     assert "gone" in ended.value.message
+
+
+async def test_tasks_of_a_worker_that_end_at_once_give_one_error() -> None:
+    async def fail() -> None:
+        raise RuntimeError("gone")
+
+    tasks = [asyncio.create_task(fail()) for _ in range(2)]
+    with pytest.raises(GatewayError):
+        async with worker._ended_by(tasks):  # pyright: ignore[reportPrivateUsage]
+            await asyncio.Event().wait()
 
 
 def test_without_temporalio_the_extra_is_named(tmp_path: Path) -> None:

@@ -230,8 +230,10 @@ async def _ended_by(tasks: Sequence[asyncio.Task[Any]]) -> AsyncGenerator[None]:
     owner, ended = cast("asyncio.Task[Any]", asyncio.current_task()), list[asyncio.Task[Any]]()
 
     def end(task: asyncio.Task[Any]) -> None:
+        # Only once: a second cancellation would hide the error, and several tasks often end for the same reason.
+        if not ended:
+            owner.cancel()
         ended.append(task)
-        owner.cancel()
 
     for task in tasks:
         task.add_done_callback(end)
