@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,18 @@ from service.desk import ENDED, REFUND, REFUNDS, open_desk, refunds
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.request import Actor, Request
 from tercet.contracts.runs.session import TenantSessionRules
+from tercet.engine.leases import LeaseClient
 from tercet.executor.clock import SystemClock
+from tercet.journal.errors import LeaseHeld
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Journal, SessionRow
+from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.packs.pack import Pack
 from tercet.runtime import Runtime, RuntimeOptions
 from tercet.service.hub import Hub
 from tercet.service.server import running_worker
 from tercet.service.worker import Worker
+from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool, ToolContext
 
 WORK = Request(intent="work")
@@ -143,6 +146,86 @@ async def test_two_workers_never_carry_the_same_session() -> None:
         await until_idle(journal, one)
         await until_idle(journal, two)
     assert sorted(shop.calls) == sorted(("a", name, step) for name in sessions for step in ("s1", "s2"))
+
+
+async def _until_tried(worker: Worker, journal: Journal, session: str) -> SessionRow:
+    """Enqueue a session whose lease is held, and return its row once the worker has tried it."""
+    row = await journal.session("a", session)
+    assert row is not None
+    worker.enqueue(row)
+    await worker.rest("a", session)
+    assert not worker.carried
+    return row
+
+
+async def test_a_session_that_a_call_held_for_a_moment_goes_on_once_it_is_enqueued() -> None:
+    """The lease would have gone on for long; who has released it says so, and no look is waited for."""
+    shop, journal = Shop(), MemoryJournal()
+    (session,) = await shop.start(journal, "a")
+    leases = LeaseClient(journal=journal, tenant="a", clock=SystemClock())
+    async with leases.holding(session), working(journal, shop.pack, poll_ms=3_600_000) as worker:
+        row = await _until_tried(worker, journal, session)
+        await _release(journal, session)
+        worker.enqueue(row)
+        ended = await until_over(journal, "a", session)
+    assert (ended.status, len(shop.calls)) == ("completed", 2)
+
+
+class BusyJournal(MemoryJournal):
+    """A journal that does something once a lease turned out to be held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_held: Callable[[], Awaitable[None]] | None = None
+
+    async def acquire(self, tenant: str, stream: str, **more: Any) -> Lease:
+        """Return the lease."""
+        try:
+            return await super().acquire(tenant, stream, **more)
+        except LeaseHeld:
+            if self.on_held is not None:
+                await self.on_held()
+            raise
+
+
+async def test_a_session_that_is_enqueued_while_it_is_tried_is_tried_again() -> None:
+    """The call that held the lease may end before the worker knows that it did not get it."""
+    shop, journal = Shop(), BusyJournal()
+    (session,) = await shop.start(journal, "a")
+    row = await journal.session("a", session)
+    assert row is not None
+    leases = LeaseClient(journal=journal, tenant="a", clock=SystemClock())
+    async with leases.holding(session), working(journal, shop.pack, poll_ms=3_600_000) as worker:
+
+        async def release() -> None:
+            await _release(journal, session)
+            worker.enqueue(row)
+
+        journal.on_held = release
+        worker.enqueue(row)
+        ended = await until_over(journal, "a", session)
+    assert (ended.status, len(shop.calls)) == ("completed", 2)
+
+
+async def _release(journal: Journal, session: str) -> None:
+    lease = await journal.lease("a", session)
+    assert lease is not None
+    await journal.release(lease)
+
+
+async def test_a_worker_waits_for_a_held_lease_no_longer_than_for_its_next_look() -> None:
+    """A lease of ten seconds that is released after a moment does not keep the session from the next look."""
+    shop, journal, clock = Shop(), MemoryJournal(), VirtualClock()
+    (session,) = await shop.start(journal, "a")
+    hub = Hub((shop.pack,), journal, watchdog_ms=None, options=RuntimeOptions(clock=clock))
+    worker = Worker(hub, poll_ms=5)
+    leases = LeaseClient(journal=journal, tenant="a", clock=clock)
+    async with leases.holding(session), running_worker(hub, worker, set()):
+        await _until_tried(worker, journal, session)
+        await _release(journal, session)
+        clock.advance(5)
+        ended = await until_over(journal, "a", session)
+    assert (ended.status, len(shop.calls)) == ("completed", 2)
 
 
 async def test_a_session_that_cannot_go_on_here_is_left_alone() -> None:
@@ -382,3 +465,15 @@ async def test_a_worker_deletes_what_is_kept_no_longer() -> None:
             if left == [0, 1]:
                 break
             await asyncio.sleep(0.01)
+
+
+async def test_a_request_that_is_sent_again_leaves_the_session_to_the_worker() -> None:
+    """The front does not touch a session that the worker is about to carry on."""
+    shop, journal = Shop(), MemoryJournal()
+    options, request = RuntimeOptions(is_front=True), Request(intent="work", request_key="k")
+    async with Runtime(shop.pack, journal, watchdog_ms=None, options=options) as runtime:
+        first = await runtime.run(request, plan=PLAN)
+        before = await journal.read("default", first.session_id)
+        again = await runtime.run(request, plan=PLAN)
+    assert (again.session_id, again.status) == (first.session_id, "in_progress")
+    assert await journal.read("default", first.session_id) == before

@@ -331,7 +331,8 @@ class Runtime(LaneRuns):
             return None
         state = await self.state(session)
         sessions.demand_same(request, state, body)
-        if not await self._can_continue(session, state):
+        is_left_to_worker = self._options.is_front and state.status == "in_progress"
+        if is_left_to_worker or not await self._can_continue(session, state):
             return await self._result(state)
         try:
             given = None if isinstance(planner, str) else planner

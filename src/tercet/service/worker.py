@@ -110,7 +110,9 @@ class Worker:
         self._queued: set[tuple[str, str]] = set()
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._not_before: dict[tuple[str, str], int] = {}
-        """When to try a session again whose lease another process may still renew, on the monotonic clock."""
+        """When to look again for a session whose lease is held, on the monotonic clock."""
+        self._asked: dict[tuple[str, str], SessionRow] = {}
+        """Sessions that were enqueued while they were carried on: they are looked at again afterwards."""
         self._blocked: OrderedDict[tuple[str, str], int] = OrderedDict()
         """Sessions that cannot go on here as they are, by when their rows were last changed."""
         self._waiters: dict[tuple[str, str], asyncio.Event] = {}
@@ -214,7 +216,8 @@ class Worker:
         while True:
             rows = await self._hub.journal.resumable(now_ms=clock.now(), limit=limit)
             for row in rows:
-                self.enqueue(row)
+                if (row.tenant, row.session_id) not in self._not_before:
+                    self._queue(row)
             # Sessions that cannot go on here must not hide others of their tenant.
             counts = Counter(row.tenant for row in rows)
             full = {tenant for tenant, count in counts.items() if count >= limit}
@@ -224,9 +227,17 @@ class Worker:
             limit *= 2
 
     def enqueue(self, row: SessionRow) -> None:
+        """Carry a session on when its turn comes, also one that was to be tried again later."""
+        key = (row.tenant, row.session_id)
+        self._not_before.pop(key, None)
+        if key in self._running:
+            self._asked[key] = row
+        self._queue(row)
+
+    def _queue(self, row: SessionRow) -> None:
         """Carry a session on when its turn comes, unless that is known to be of no use."""
         key = (row.tenant, row.session_id)
-        if key in self._queued or key in self._running or key in self._not_before:
+        if key in self._queued or key in self._running:
             return
         if self._hub.serves(row) and self._blocked.get(key) != row.updated_at:
             self._queued.add(key)
@@ -258,7 +269,9 @@ class Worker:
                 await runtime.carry_on(row.session_id)
                 self.carried += 1
         except LeaseHeld as held:
-            self._not_before[key] = self._hub.clock.monotonic() + max(1, held.wait_ms)
+            # Not for the whole lease: a call that touches a session holds it for a moment only.
+            wait_ms = min(max(1, held.wait_ms), self._poll_ms)
+            self._not_before[key] = self._hub.clock.monotonic() + wait_ms
         except JournalError as error:
             _log.warning("session %s: %s", row.session_id, error)
             self._not_before[key] = self._hub.clock.monotonic() + _RETRY_MS
@@ -266,6 +279,8 @@ class Worker:
             self._block(key, row, error)
         finally:
             del self._running[key]
+            if (asked := self._asked.pop(key, None)) is not None:
+                self._queue(asked)
             if (waiter := self._waiters.pop(key, None)) is not None:
                 waiter.set()
             self._wakeup.set()
