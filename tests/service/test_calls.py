@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +28,7 @@ from tercet.journal.protocol import Stored
 from tercet.packs.pack import Pack
 from tercet.runtime import Runtime
 from tercet.service.boundary import HEADERS, Limits
+from tercet.service.errors import HELPFUL
 from tercet.service.methods import METHODS
 from tercet.service.server import ServeSettings, require_authentication
 
@@ -90,6 +92,37 @@ async def test_wrong_calls_are_refused(shop: Path, method: str, params: Any, cod
         assert [entry.outcome for _, entry in entries] == ([code] if is_mutating else [])
 
 
+@pytest.mark.parametrize(
+    ("params", "message", "places"),
+    [
+        ({"id": "x"}, "session_id is missing; there is no parameter id", ["/session_id", "/id"]),
+        (["x"], "params must be an object", [""]),
+        ({"session_id": 7}, "session_id: it should be text", ["/session_id"]),
+    ],
+)
+async def test_all_that_is_wrong_with_parameters_is_named(
+    params: Any, message: str, places: list[str]
+) -> None:
+    """In words of JSON: what is missing, what is unknown, and what must be an object."""
+    async with open_desk() as desk:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "getSession", "params": params}
+        error = (await desk.post(desk.running.local_key, body)).json()["error"]
+    assert error["message"] == message
+    assert [each["place"] for each in error["data"]["problems"]] == places
+
+
+async def test_what_helps_after_a_refusal_is_named_as_a_method(shop: Path) -> None:
+    """Remedies name commands for people at a terminal; callers of methods are told the methods, which exist."""
+    async with open_desk() as desk:
+        operator = await desk.key("olga", scopes=SCOPES)
+        refused = await desk.rpc(operator, "liftStop", kind="tool", name="x.y")
+        assert refused["methods"] == ["listStops"]
+        started = await desk.rpc(operator, "invokeAgent", request=REFUND)
+        refused = await desk.rpc(operator, "settleOutcome", gate_id=started["gates"][0], happened=True)
+        assert (refused["code"], refused["methods"][0]) == ("wrong_answer", "getGate")
+    assert {name for methods in HELPFUL.values() for name in methods} <= {*METHODS}
+
+
 @pytest.mark.parametrize("protocol", ["rpc", "mcp"])
 async def test_a_caller_lowers_the_safety_mode_and_never_raises_it(shop: Path, protocol: str) -> None:
     """A mode above the pack's is refused with a typed answer and starts nothing; one below it counts for the run."""
@@ -144,7 +177,9 @@ async def test_a_credential_that_calls_too_often_is_slowed_down() -> None:
         first, second = await desk.key("ann"), await desk.key("bob")
         for _ in range(3):
             assert "gates" in await desk.rpc(first, "listGates")
-        assert (await desk.rpc(first, "listGates"))["code"] == "rate_limited"
+        refused = await desk.post(first, {})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited")
+        assert refused.headers["retry-after"] == "1000"
         assert "gates" in await desk.rpc(second, "listGates")
 
 
@@ -456,7 +491,16 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
     max_leaves=10,
-)
+) | st.integers(60, 1100).map("nested {}".format)
+
+
+def _encode(call: Any) -> bytes:
+    """Return a call as JSON, with lists where it says `nested N`: Python writes none that nest so deeply."""
+
+    def lists(found: re.Match[bytes]) -> bytes:
+        return b"[" * int(found[1]) + b"]" * int(found[1])
+
+    return re.sub(rb'"nested (\d+)"', lists, json.dumps(call).encode())
 
 
 @pytest.mark.slow
@@ -481,7 +525,7 @@ def test_no_call_is_answered_with_a_bug(calls: list[tuple[str, Any]]) -> None:
     async def send() -> None:
         async with open_desk() as desk:
             for method, params in calls:
-                sent = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+                sent = _encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
                 response = await desk.post(desk.running.local_key, sent)
                 answer = response.json()
                 assert response.status_code == 200
@@ -545,8 +589,14 @@ async def test_answers_have_one_shape_whatever_is_asked() -> None:
         for path in ("/", "/healthz", "/readyz"):
             response = await desk.client.head(path)
             assert (response.status_code, response.content) == (200, b"")
-        response = await desk.client.delete("/healthz")
-        assert (response.status_code, response.headers["allow"]) == (405, "GET")
+        for path, allowed in (("/healthz", "GET, HEAD"), ("/mcp", "POST"), ("/v1/gates", "GET")):
+            response = await desk.client.delete(path)
+            error = response.json()["error"]
+            assert (response.status_code, response.headers["allow"]) == (405, allowed)
+            assert (error["message"], error["remedy"]) == (
+                "DELETE is not possible here",
+                f"this path takes {allowed}",
+            )
         headers = {"authorization": f"Bearer {desk.running.local_key}", "content-type": "text/plain"}
         response = await desk.client.post("/mcp", content=b"{}", headers=headers)
         assert (response.status_code, response.json()["error"]["code"]) == (415, "wrong_content")

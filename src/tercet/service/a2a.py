@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, NoReturn
 
-import orjson
 from a2a.helpers import get_data_parts, new_data_artifact, new_text_message
 from a2a.server.context import ServerCallContext
 from a2a.server.events.event_queue import Event
@@ -53,9 +52,9 @@ from starlette.routing import BaseRoute, Route, request_response
 from tercet import __version__
 from tercet.contracts.shape import as_list, as_object
 from tercet.service.app import is_still_valid, until_closing
-from tercet.service.boundary import Authenticated, Identify, Limits
+from tercet.service.boundary import Authenticated, Identify, Limits, refuse_unread
 from tercet.service.calls import call, log_refused
-from tercet.service.errors import PARSE_ERROR, ServiceError, shape
+from tercet.service.errors import ServiceError, shape
 from tercet.service.identity import Caller
 from tercet.service.methods import Service
 from tercet.service.params import WAIT_MS
@@ -83,12 +82,8 @@ def a2a_routes(service: Service, identify: Identify, limits: Limits, public_url:
     dispatcher = JsonRpcDispatcher(A2aHandler(service), context_builder=_Context(public_url))
 
     async def answer(request: Request) -> Response:
-        try:
-            orjson.loads(await request.body())
-        except orjson.JSONDecodeError:
-            # The SDK would answer some of these with an internal error.
-            error = {"code": PARSE_ERROR, "message": "the body is not JSON"}
-            return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error})
+        if (refusal := refuse_unread(await request.body())) is not None:
+            return JSONResponse(refusal)
         return await dispatcher.handle_requests(request)
 
     endpoint = Authenticated(request_response(answer), identify, limits)

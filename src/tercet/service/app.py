@@ -14,11 +14,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, StreamingResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Match, Route
 
 from tercet import __version__
 from tercet.contracts.shape import as_list, as_object
-from tercet.service import errors
 from tercet.service.boundary import (
     App,
     Boundary,
@@ -30,9 +29,10 @@ from tercet.service.boundary import (
     Send,
     count_calls,
     read_body,
+    read_json,
 )
 from tercet.service.calls import call, log_refused
-from tercet.service.errors import ServiceError, understand
+from tercet.service.errors import ServiceError, malformed, rpc_body, shape, understand
 from tercet.service.identity import Authenticator, Caller, authenticate
 from tercet.service.methods import METHODS, Service
 from tercet.service.metrics import Counts, render, render_notifications
@@ -78,6 +78,8 @@ class ErrorBody(BaseModel):
     code: str
     message: str
     remedy: str
+    methods: list[str] = []
+    """The methods of /rpc that help, where the remedy names commands."""
     problems: list[Any] = []
 
 
@@ -178,26 +180,25 @@ Who = Annotated[Caller, Depends(identify)]
 
 
 def _error_response(error: Exception) -> JSONResponse:
-    told = understand(error)
-    headers = {"www-authenticate": "Bearer"} if told.status == 401 else None
-    return JSONResponse({"error": errors.shape(told, error)}, told.status, headers)
+    refusal = understand(error)
+    return JSONResponse({"error": shape(refusal, error)}, refusal.status, refusal.headers)
 
 
 def _add_errors(app: FastAPI) -> None:
     async def refuse(_: Request, error: Exception) -> Response:
         return _error_response(error)
 
-    async def refuse_http(_: Request, error: Exception) -> Response:
+    async def refuse_http(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        response = _error_response(
-            ServiceError(
-                "there is nothing here" if status == 404 else f"HTTP status {status}",
-                code="not_found" if status == 404 else "wrong_request",
-                remedy="GET /openapi.json lists the paths",
-                status=status,
-            )
-        )
-        response.headers.update((isinstance(error, HTTPException) and error.headers) or {})  # such as Allow
+        message, code, remedy = f"HTTP status {status}", "wrong_request", "GET /openapi.json lists the paths"
+        headers = dict((isinstance(error, HTTPException) and error.headers) or {})
+        if status == 404:
+            message, code = "there is nothing here", "not_found"
+        elif status == 405:
+            headers["allow"] = allowed = ", ".join(_allowed(app, request))
+            message, remedy = f"{request.method} is not possible here", f"this path takes {allowed}"
+        response = _error_response(ServiceError(message, code=code, remedy=remedy, status=status))
+        response.headers.update(headers)
         return response
 
     async def refuse_fields(_: Request, error: Exception) -> Response:
@@ -213,6 +214,19 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, refuse_fields)
 
 
+def _allowed(app: FastAPI, request: Request) -> list[str]:
+    """Return the HTTP methods that a path takes."""
+    found = [each for each in app.router.routes if isinstance(each, Route)]
+    return sorted(
+        {
+            name
+            for each in found
+            if each.matches(request.scope)[0] != Match.NONE
+            for name in each.methods or ()
+        }
+    )
+
+
 # --- JSON-RPC ---
 
 
@@ -221,15 +235,15 @@ def _add_rpc(app: FastAPI, http: Http) -> None:
     async def rpc(request: Request, caller: Who) -> Response:  # pyright: ignore[reportUnusedFunction]
         body = await read_body(request, http.limits)
         try:
-            sent: Any = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            return _rpc_error(None, _malformed(f"the body is not JSON: {error}", errors.PARSE_ERROR))
+            sent: Any = read_json(body)
+        except ServiceError as error:
+            return _json(rpc_body(None, error))
         calls = as_list(sent)
         if calls is None:
             answer = await _answer(http, caller, sent)
             return Response(status_code=204) if answer is None else _json(answer)
         if not calls or len(calls) > MOST_CALLS:
-            return _rpc_error(None, _malformed(f"a batch holds 1 to {MOST_CALLS} calls"))
+            return _json(rpc_body(None, malformed(f"a batch holds 1 to {MOST_CALLS} calls")))
         http.rate.take(caller.credential, len(calls) - 1)  # the request itself was counted as one
         answers = [await _answer(http, caller, each) for each in calls]
         told = [answer for answer in answers if answer is not None]
@@ -242,38 +256,21 @@ async def _answer(http: Http, caller: Caller, sent: Any) -> dict[str, Any] | Non
     method = fields.get("method")
     if fields.get("jsonrpc") != "2.0" or not isinstance(method, str):
         problem = 'a call is {"jsonrpc": "2.0", "id": …, "method": "…", "params": {…}}'
-        return _rpc_body(None, _malformed(problem))
+        return rpc_body(None, malformed(problem))
     number = fields.get("id")
     if number is not None and (isinstance(number, bool) or not isinstance(number, str | int | float)):
-        return _rpc_body(None, _malformed("id is neither a string nor a number"))
+        return rpc_body(None, malformed("id is neither a string nor a number"))
     if isinstance(number, float) and abs(number) > MOST_ID:
-        return _rpc_body(None, _malformed("id is a number that cannot be returned exactly"))
+        return rpc_body(None, malformed("id is a number that cannot be returned exactly"))
     known = method if method in METHODS else "unknown"
     try:
         result = await call(http.service, caller, method, fields.get("params"))
-    except ServiceError as error:
-        http.counts.calls[known, error.code] += 1
-        return None if "id" not in fields else _rpc_body(number, error)
+    except Exception as error:  # noqa: BLE001 - the answers to the other calls of a batch are not lost
+        refusal = understand(error)
+        http.counts.calls[known, refusal.code] += 1
+        return None if "id" not in fields else rpc_body(number, refusal)
     http.counts.calls[known, "ok"] += 1
     return None if "id" not in fields else {"jsonrpc": "2.0", "id": number, "result": result}
-
-
-def _malformed(message: str, rpc: int = errors.INVALID_REQUEST) -> ServiceError:
-    remedy = "send one JSON-RPC 2.0 call, or a list of them"
-    return ServiceError(message, code="malformed_call", remedy=remedy, status=400, rpc=rpc)
-
-
-def _rpc_body(number: Any, error: ServiceError) -> dict[str, Any]:
-    told = {"code": error.rpc, "message": error.message, "data": errors.shape(error, _cause(error))}
-    return {"jsonrpc": "2.0", "id": number, "error": told}
-
-
-def _cause(error: ServiceError) -> Exception | None:
-    return error.__cause__ if isinstance(error.__cause__, Exception) else None
-
-
-def _rpc_error(number: Any, error: ServiceError) -> Response:
-    return _json(_rpc_body(number, error))
 
 
 def _json(value: Any) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -12,7 +13,9 @@ from typing import Any, TypeAlias
 import orjson
 from starlette.requests import ClientDisconnect, Request
 
-from tercet.service.errors import ServiceError, shape
+from tercet.contracts.shape import as_object
+from tercet.contracts.values.references import MAX_DEPTH
+from tercet.service.errors import PARSE_ERROR, ServiceError, demand_flat, malformed, rpc_body, shape
 from tercet.service.identity import Caller
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -70,16 +73,18 @@ class Rate:
         """Count calls; raises `ServiceError` if there were too many."""
         now, limits = self._clock(), self._limits
         left, since = self._buckets.pop(who, (float(limits.burst), now))
-        left = min(limits.burst, left + (now - since) * limits.calls_per_second)
+        rate = limits.calls_per_second
+        left = min(limits.burst, left + (now - since) * rate)
         self._buckets[who] = (max(0.0, left - count), now)
         if len(self._buckets) > _MOST_CALLERS:
             self._buckets.popitem(last=False)
         if left < count:
             raise ServiceError(
-                f"this credential makes more than {limits.calls_per_second:g} calls a second",
+                f"this credential makes more than {rate:g} calls a second",
                 code="rate_limited",
-                remedy="wait a second, then send fewer at once",
+                remedy="wait as long as Retry-After says, then send fewer at once",
                 status=429,
+                retry_s=math.ceil(min(count, limits.burst) / rate),
             )
 
 
@@ -169,12 +174,38 @@ class Authenticated:
             await respond(send, error)
             return
         scope.setdefault("state", {})["caller"] = caller
-        parts = iter([{"type": "http.request", "body": body, "more_body": False}])
+        await self._app(scope, received(body, receive), send)
 
-        async def receive_again() -> MutableMapping[str, Any]:
-            return next(parts, None) or await receive()
 
-        await self._app(scope, receive_again, send)
+def received(body: bytes, receive: Receive) -> Receive:
+    """Return what gives an application a body that was read already."""
+    parts = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive_again() -> MutableMapping[str, Any]:
+        return next(parts, None) or await receive()
+
+    return receive_again
+
+
+def refuse_unread(body: bytes) -> dict[str, Any] | None:
+    """Return the answer to a call of JSON-RPC that libraries would answer with a fault of theirs; None for others."""
+    number = None
+    try:
+        sent = read_json(body)
+        given = (as_object(sent) or {}).get("id")
+        number = given if isinstance(given, str) or type(given) is int else None
+        demand_flat(sent, MAX_DEPTH + 1)
+    except ServiceError as error:
+        return rpc_body(number, error)
+    return None
+
+
+def read_json(body: bytes) -> Any:
+    """Return what a body says; raises `ServiceError` if it is not JSON."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise malformed(f"the body is not JSON: {error}", PARSE_ERROR) from None
 
 
 class Boundary:
@@ -220,6 +251,10 @@ class Boundary:
             if not has_begun:
                 await respond(send_with_headers, _stopping())
             raise
+        except Exception:
+            if not has_begun:
+                raise
+            # The application has logged and answered it, and raises it again for servers that would log it.
         finally:
             self._under_way -= 1
             self._places.release(scope)
@@ -289,8 +324,7 @@ async def respond(send: Send, error: ServiceError) -> None:
     """Send an error as the whole response."""
     body = orjson.dumps({"error": shape(error)})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if error.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
+    headers += [(name.encode(), value.encode()) for name, value in error.headers.items()]
     if error.status == 400:
         headers.append((b"connection", b"close"))  # where the next request begins is in doubt
     await send({"type": "http.response.start", "status": error.status, "headers": headers})

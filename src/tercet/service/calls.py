@@ -21,7 +21,7 @@ from tercet.engine.personal.sealing import reveal
 from tercet.engine.streams import audit
 from tercet.executor.clock import Clock
 from tercet.journal.errors import JournalBusy, JournalError, JournalUnavailable, LeaseHeld, LeaseLost
-from tercet.service.errors import METHOD_NOT_FOUND, ServiceError, understand
+from tercet.service.errors import METHOD_NOT_FOUND, ServiceError, demand_flat, understand
 from tercet.service.identity import Caller
 from tercet.service.methods import METHODS, Method, Service, demand_actor
 
@@ -47,8 +47,9 @@ async def call(service: Service, caller: Caller, name: str, given: Any) -> dict[
             status=404,
             rpc=METHOD_NOT_FOUND,
         )
-    log = _Log(service, caller, name, given) if method.is_mutating else None
+    log = None
     try:
+        log = _Log(service, caller, name, given) if method.is_mutating else None
         result = await _carry_out(service, caller, name, method, given, log)
     except asyncio.CancelledError:
         if log is not None:
@@ -63,12 +64,16 @@ async def call(service: Service, caller: Caller, name: str, given: Any) -> dict[
         except JournalError as lost:
             refusal = understand(lost)
         raise refusal from error
-    return await reveal(service.hub.journal, caller.tenant, result)
+    try:
+        return await reveal(service.hub.journal, caller.tenant, result)
+    except Exception as error:
+        raise understand(error) from error
 
 
 async def _carry_out(
     service: Service, caller: Caller, name: str, method: Method, given: Any, log: _Log | None
 ) -> dict[str, Any]:
+    demand_flat(given)
     caller.demand(method.scope)
     demand_actor(service, caller)
     params = method.params.model_validate({} if given is None else given)
@@ -163,6 +168,14 @@ async def log_refused(service: Service, caller: Caller, name: str, code: str) ->
     await _Log(service, caller, name, None).write(code)
 
 
+def _hash(given: Any) -> str:
+    """Return a hash of parameters; empty for those that are refused since they cannot be written."""
+    try:
+        return hash_bytes(msgspec.json.encode(given, order="sorted"))
+    except (RecursionError, TypeError, ValueError):
+        return ""
+
+
 class _Log:
     """The entries of one call in the audit log."""
 
@@ -181,7 +194,7 @@ class _Log:
             credential=caller.credential,
             method=name,
             subject=storable(named[:512]),
-            params=hash_bytes(msgspec.json.encode(given, order="sorted")) if hashed else "",
+            params=_hash(given) if hashed else "",
             simulated_by=storable(actor.os_user or "") if actor.auth == "simulated" else "",
             call=os.urandom(8).hex(),
         )

@@ -16,11 +16,23 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from tercet import __version__
-from tercet.service.boundary import App, Authenticated, Identify, Limits, Receive, Scope, Send, respond
+from tercet.service.boundary import (
+    App,
+    Authenticated,
+    Identify,
+    Limits,
+    Receive,
+    Scope,
+    Send,
+    received,
+    refuse_unread,
+    respond,
+)
 from tercet.service.calls import call
-from tercet.service.errors import ServiceError, shape
+from tercet.service.errors import PARSE_ERROR, ServiceError, shape
 from tercet.service.identity import Caller
 from tercet.service.methods import METHODS, Service
 
@@ -58,12 +70,17 @@ async def open_mcp(service: Service, identify: Identify, limits: Limits) -> Asyn
 
 
 def _json_only(app: App) -> App:
-    """Return an application that answers other content than JSON with an error of the usual shape."""
+    """Return an application that answers other content than JSON, and what nests too deeply, with an error of the usual shape."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         sent = Request(scope).headers.get("content-type", "").partition(";")[0].strip().lower()
         if sent == "application/json":
-            await app(scope, receive, send)
+            body = await Request(scope, receive).body()
+            if (refusal := refuse_unread(body)) is None:
+                await app(scope, received(body, receive), send)
+            else:
+                status = 400 if refusal["error"]["code"] == PARSE_ERROR else 200
+                await JSONResponse(refusal, status)(scope, receive, send)
             return
         message = f"content of type {sent[:100]!r} is not taken here"
         remedy = "send JSON with Content-Type: application/json"

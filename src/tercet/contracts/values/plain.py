@@ -97,6 +97,22 @@ def is_small(value: Any) -> bool:
     return left >= 0
 
 
+def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
+    """Return whether JSON nests deeper than so many levels."""
+    level: list[Any] = [value]
+    for _ in range(most + 1):
+        below: list[Any] = []
+        for item in level:
+            if (members := as_object(item)) is not None:
+                below.extend(members.values())
+            elif (items := as_list(item)) is not None:
+                below.extend(items)
+        if not below:
+            return False
+        level = below
+    return True
+
+
 def not_plain(value: Any) -> str | None:
     """Return where and why a value is not plain data, or None if it is."""
     return None if _is_plain(value) else _first_fault(value)
