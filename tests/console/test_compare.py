@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from console.desk import open_console
@@ -23,6 +24,7 @@ async def test_two_runs_side_by_side(shop: Path) -> None:
         reader = await desk.person("reader", scopes=("read",))
         same = await reader.get(f"/console/compare?a={runs[0]}&b={runs[1]}")
         assert "No difference" in same.text
+        assert 'class="differs"' not in same.text, "the time at work differs always, and is no difference"
         other = (await reader.get(f"/console/compare?a={runs[0]}&b={runs[2]}")).text
         assert "not in this plan" in other
         assert "s3" in other
@@ -43,6 +45,11 @@ async def test_the_values_of_a_call_are_not_compared_with_the_references_of_a_st
         await desk.until(lead, runs[0], "completed")
         reader = await desk.person("reader", scopes=("read",))
         page = (await reader.get(f"/console/compare?a={runs[0]}&b={runs[1]}")).text
+        (differences,) = re.findall(r"<b>(\d+) differences</b>", page)
+        assert page.count('class="differs"') == int(differences), "every one is marked, and counted"
+        assert '<tr class="differs"><th scope="row">tool calls</th>' in page
+        outputs = page.partition('id="outputs-title"')[2]
+        assert f"only in <code>{runs[0]}</code>" in outputs
         assert "accepted by the critic" in page
         assert "$from" not in page
 
@@ -66,3 +73,18 @@ async def test_a_run_under_another_version_of_its_pack() -> None:
         assert "unchanged" in kept
         assert "first changed verdict" not in kept
         assert (await reader.get(f"/console/compare?a={run}&pack=shop@9.9.9")).status_code == 404
+
+
+async def test_what_cannot_be_compared_is_named_above_the_form_that_asked_for_it(shop: Path) -> None:
+    async with open_console() as desk:
+        run = (await desk.waiting_gate()).rpartition(".")[0]
+        reader = await desk.person("reader", scopes=("read",))
+        for query, words in (
+            (f"a={run}&b=ses_none", "There is no session &#39;ses_none&#39;"),
+            (f"a={run}&pack=refunds@9.9.9", "There is no served version &#39;refunds@9.9.9&#39;"),
+        ):
+            page = await reader.get(f"/console/compare?{query}")
+            assert (page.status_code, words in page.text) == (404, True), query
+            assert f'name="a" value="{run}"' in page.text
+        assert 'value="ses_none"' in (await reader.get(f"/console/compare?a={run}&b=ses_none")).text
+        assert 'placeholder="ses_…"' in (await reader.get("/console/compare")).text

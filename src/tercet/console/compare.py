@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -19,7 +19,7 @@ from tercet.packs.pack import Pack
 from tercet.replay.recording import load
 from tercet.replay.rules import RuleSource
 from tercet.replay.what_if import Rejudged, rejudge
-from tercet.service.errors import not_found
+from tercet.service.errors import ServiceError, not_found
 from tercet.service.hub import pack_name
 from tercet.view.diff import Lines, OutputChange, compare_outputs
 from tercet.view.events import RunData
@@ -50,6 +50,7 @@ class Row:
     label: str
     a: str
     b: str
+    is_hash: bool = False
 
     @property
     def differs(self) -> bool:
@@ -79,6 +80,22 @@ class StepPair:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BudgetPair:
+    """One dimension of both budgets; None where a run does not have it."""
+
+    name: str
+    label: str
+    a: BudgetUse | None
+    b: BudgetUse | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether use or limit differ; the time that two runs take always does, and says nothing."""
+        mine, theirs = ((each.used, each.limit) if each else None for each in (self.a, self.b))
+        return self.name != "wall_clock_ms" and mine != theirs
+
+
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Two runs, property by property."""
 
@@ -88,16 +105,12 @@ class Comparison:
     steps: tuple[StepPair, ...]
     steps_left_out: int
     outputs: tuple[OutputChange, ...]
-    budgets: tuple[tuple[str, BudgetUse | None, BudgetUse | None], ...]
+    budgets: tuple[BudgetPair, ...]
 
     @property
     def differences(self) -> int:
-        """The number of properties, steps and outputs that differ."""
-        return (
-            sum(row.differs for row in self.rows)
-            + sum(step.differs for step in self.steps)
-            + len(self.outputs)
-        )
+        """The number of properties, budgets, steps and outputs that differ."""
+        return sum(each.differs for each in (*self.rows, *self.budgets, *self.steps)) + len(self.outputs)
 
 
 def side_of(data: RunData) -> Side:
@@ -124,8 +137,8 @@ def compare_runs(a: Side, b: Side, lines: Lines) -> Comparison:
         steps_left_out=len(steps) - len(shown),
         outputs=compare_outputs(a.session.outputs, b.session.outputs, lines),
         budgets=tuple(
-            (either.label, first, second)
-            for _, first, second in _pairs(mine, theirs)
+            BudgetPair(name=name, label=either.label, a=first, b=second)
+            for name, first, second in _pairs(mine, theirs)
             if (either := first or second) is not None
         ),
     )
@@ -158,7 +171,8 @@ def _rows(a: Side, b: Side) -> Iterator[Row]:
     yield row("intent", lambda s: s.session.intent)
     yield row("owner", lambda s: s.session.owner)
     yield row("pack", lambda s: s.session.pack)
-    yield row("pack hash", lambda s: s.data.state.start.pack_hash)
+    hashes = (str(side.data.state.start.pack_hash) for side in (a, b))
+    yield Row(label="pack hash", a=next(hashes), b=next(hashes), is_hash=True)
     yield row("decision", lambda s: s.session.decision)
     yield row("risk", lambda s: s.data.state.start.risk_tier)
     yield row("safety mode", lambda s: s.session.safety_mode)
@@ -179,40 +193,63 @@ def _rows(a: Side, b: Side) -> Iterator[Row]:
 # --- the page ---
 
 
+@dataclass(kw_only=True)
+class _Found:
+    """What was asked for, as far as it was found."""
+
+    first: Side | None = None
+    versions: list[Pack] = field(default_factory=list[Pack])
+    found: Comparison | None = None
+    changed: Rejudged | None = None
+
+
 async def show_comparison(visit: Visit) -> Response:
     """Show two runs side by side, one run under another pack version, or a form that asks for them."""
     visit.caller.demand("read")
     a, b, pack = (visit.query.get(name, "").strip()[:512] for name in ("a", "b", "pack"))
-    hub, tenant = visit.console.http.service.hub, visit.caller.tenant
-    found, changed, versions = None, None, list[Pack]()
-    first: Side | None = None
-    if a:
-        row = await hub.find_row(tenant, a)
-        versions = list(hub.packs.get(pack_name(row.pack), ()))
-        first = side_of((await read_run_at(hub.journal, tenant, row.session_id)).data)
-    if first is not None and b:
-        other = await hub.find_row(tenant, b)
-        second = side_of((await read_run_at(hub.journal, tenant, other.session_id)).data)
-        found = await asyncio.to_thread(compare_runs, first, second, visit.console.safe.lines)
-    elif first is not None and pack:
-        chosen = next((each for each in versions if each.ref == pack), None)
-        if chosen is None:
-            raise not_found("served version", pack)
-        changed = await judge_under(visit, a, chosen)
+    shown, error = _Found(), None
+    try:
+        await _find(visit, shown, a, b, pack)
+    except ServiceError as refused:
+        if refused.code != "not_found":
+            raise
+        error = refused
     return visit.render(
         "compare.html.j2",
+        status=error.status if error else 200,
         title="Compare",
         section="compare",
         a=a,
         b=b,
         pack=pack,
-        first=first,
-        found=found,
-        changed=changed,
-        versions=versions,
+        error=error,
+        first=shown.first,
+        found=shown.found,
+        changed=shown.changed,
+        versions=shown.versions,
         swapped=f"{COMPARE}?{urlencode({'a': b, 'b': a})}",
         session_path=session_path,
     )
+
+
+async def _find(visit: Visit, shown: _Found, a: str, b: str, pack: str) -> None:
+    """Find what the page compares; raises `ServiceError` for a run or a version that is not there."""
+    hub, tenant = visit.console.http.service.hub, visit.caller.tenant
+    if not a:
+        return
+    row = await hub.find_row(tenant, a)
+    shown.versions = list(hub.packs.get(pack_name(row.pack), ()))
+    shown.first = side_of((await read_run_at(hub.journal, tenant, row.session_id)).data)
+    if b:
+        other = await hub.find_row(tenant, b)
+        second = side_of((await read_run_at(hub.journal, tenant, other.session_id)).data)
+        lines = visit.console.safe.lines
+        shown.found = await asyncio.to_thread(compare_runs, shown.first, second, lines)
+    elif pack:
+        chosen = next((each for each in shown.versions if each.ref == pack), None)
+        if chosen is None:
+            raise not_found("served version", pack)
+        shown.changed = await judge_under(visit, a, chosen)
 
 
 async def judge_under(visit: Visit, session: str, pack: Pack) -> Rejudged:
