@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from console.desk import open_console
+from console.example_runs import PACKS, start
+from tercet.console import sessions
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Append, SessionRow
 from tercet.service import methods
@@ -55,6 +57,8 @@ async def test_sessions_are_listed_in_pages_and_filtered(shop: Path) -> None:
         assert "invented" not in (await browser.get("/console/sessions?risk=high")).text
         wrong = await browser.get("/console/sessions?status=nonsense")
         assert (wrong.status_code, "invalid_params" in wrong.text) == (422, True)
+        assert "choose one of the values that the form offers" in wrong.text
+        assert "/v1/methods" not in wrong.text
         stranger = await desk.person("olga", tenant="other")
         assert listed((await stranger.get("/console/sessions")).text) == []
         assert listed((await stranger.get("/console/sessions?text=ses_01")).text) == []
@@ -83,3 +87,35 @@ async def test_a_search_looks_at_some_sessions_and_goes_on_if_asked(
         nothing = await browser.get("/console/sessions?text=nowhere")
         assert "No session fits among the newest" in nothing.text
         assert "No session fits." in (await browser.get("/console/sessions?owner=nowhere")).text
+
+
+async def test_a_refused_run_is_called_refused_in_the_list_and_on_its_page(shop: Path) -> None:
+    async with open_console() as desk:
+        refused, _ = await start(desk, "support.refund", "plan_a", order_id="ord_881")
+        browser = await desk.person("olga")
+        for path in ("", "?status=failed", f"?text={refused}", f"/{refused}"):
+            page = (await browser.get(f"/console/sessions{path}")).text
+            assert ("refused</span>" in page, "failed</span>" in page) == (True, False), path
+
+
+async def test_waiting_for_people_are_all_sessions_with_an_open_gate(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERCET_LETTERS_DB", str(shop / "letters.db"))
+    monkeypatch.setattr(sessions, "PER_PAGE", 2)
+    async with open_console(None, *PACKS) as desk:
+        faults = ["total", "claim", "key", "section"]
+        escalated, _ = await start(desk, "letters.write", order_id="ord_4471", faults=faults)
+        refund = {"order_id": "ord_881", "window_id": "rw_881"}
+        waiting = [(await start(desk, "support.refund", **refund))[0] for _ in range(2)]
+        await start(desk, "letters.confirm", order_id="ord_4471")
+        browser = await desk.person("olga")
+        first = (await browser.get("/console/sessions")).text
+        (link,) = re.findall(r'href="(/console/sessions[^"]*)">Waiting for people', first)
+        page = (await browser.get(link)).text
+        found = re.findall(r'id="row-([^"]+)"', page)
+        older = re.findall(r'href="([^"]+)" rel="next"', page)[0].replace("&amp;", "&")
+        last = (await browser.get(older)).text
+        assert [*found, *re.findall(r'id="row-([^"]+)"', last)] == [escalated, *waiting]
+        assert 'rel="next"' not in last
+        assert 'aria-current="true">Waiting for people' in page

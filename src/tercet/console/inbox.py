@@ -87,14 +87,14 @@ def _why(gate: OpenGate) -> str:
     return f"{asked}{reason_text(gate)}"
 
 
-class _Place(NamedTuple):
+class WaitingPlace(NamedTuple):
     """The place of a session in the order of waiting."""
 
     since: int
     session: str
 
     @classmethod
-    def parse(cls, text: str) -> _Place | None:
+    def parse(cls, text: str) -> WaitingPlace | None:
         """Return a place as an address names it; None for anything else."""
         since, _, session = text.partition(":")
         is_time = since.isascii() and since.isdecimal() and len(since) < 19
@@ -108,11 +108,11 @@ class _Place(NamedTuple):
 class _List:
     """A page of gates. Those of one session stay together."""
 
-    after: _Place | None
+    after: WaitingPlace | None
     """The last session of the page before."""
     most: int
     items: list[InboxItem] = field(default_factory=list[InboxItem])
-    last: _Place | None = None
+    last: WaitingPlace | None = None
     """The last session of this page."""
     has_more: bool = False
 
@@ -121,11 +121,11 @@ class _List:
         """Whether gates of further sessions belong to the next page."""
         return len(self.items) >= self.most
 
-    def holds(self, place: _Place) -> bool:
+    def holds(self, place: WaitingPlace) -> bool:
         """Return whether it takes gates of a session, or the word that there are more."""
         return not self.has_more and (self.after is None or place > self.after)
 
-    def add(self, item: InboxItem, place: _Place) -> None:
+    def add(self, item: InboxItem, place: WaitingPlace) -> None:
         """Add a gate, unless the page is full."""
         if not self.holds(place):
             return
@@ -145,8 +145,8 @@ class _Scan:
         self._tenant = visit.caller.tenant
         self._roles: dict[str, frozenset[str]] = {}
         self._for_others = 0
-        self.mine = _List(after=_Place.parse(visit.query.get("mine", "")), most=PER_PAGE)
-        self.others = _List(after=_Place.parse(visit.query.get("others", "")), most=OTHERS_PER_PAGE)
+        self.mine = _List(after=WaitingPlace.parse(visit.query.get("mine", "")), most=PER_PAGE)
+        self.others = _List(after=WaitingPlace.parse(visit.query.get("others", "")), most=OTHERS_PER_PAGE)
         self.damaged: list[DamagedSession] = []
         self.has_unserved = False
         """Whether a session was left out because its pack is not served here."""
@@ -155,9 +155,9 @@ class _Scan:
         """Fill the lists."""
         both = (self.mine.after, self.others.after)
         begin = None if None in both else min(each for each in both if each is not None)
-        place: _Place | None = begin
+        place: WaitingPlace | None = begin
         async for row in waiting_rows(self._hub.journal, self._tenant, begin):
-            before, place = place, _Place(row.waits_since or 0, row.session_id)
+            before, place = place, WaitingPlace(row.waits_since or 0, row.session_id)
             if self.mine.has_more and self.others.has_more:
                 break
             if pack_name(row.pack) not in self._hub.packs:
@@ -177,7 +177,7 @@ class _Scan:
                 self._for_others += may_be_mine
             await self._add(row, runtime, place)
 
-    async def _add(self, row: SessionRow, runtime: Runtime, place: _Place) -> None:
+    async def _add(self, row: SessionRow, runtime: Runtime, place: WaitingPlace) -> None:
         async for state, gate in self._gates(row):
             permissions = find_permissions(self._visit.caller, runtime, state, gate, self._visit.now)
             chosen = self.mine if permissions.waits else self.others

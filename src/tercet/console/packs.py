@@ -88,7 +88,7 @@ async def show_pack(visit: Visit) -> Response:
     visit.caller.demand("read")
     versions = visit.console.http.service.hub.packs.get(visit.path["name"])
     if versions is None:
-        raise not_found("pack", visit.path["name"])
+        raise not_found("pack", visit.path["name"], "look among the packs for those that are served")
     wanted = visit.query.get("version", "")
     pack = next((each for each in versions if each.version == wanted), versions[0])
     return visit.render(

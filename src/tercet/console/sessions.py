@@ -9,8 +9,10 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from tercet.console.inbox import WaitingPlace
 from tercet.console.visit import HOME, Page, Visit
 from tercet.contracts.decision import RiskTier
+from tercet.contracts.errors import TercetError
 from tercet.contracts.runs.session import SessionStatus
 from tercet.contracts.values.plain import storable
 from tercet.core.fold.session import ESCALATED
@@ -18,20 +20,26 @@ from tercet.engine.lists import ListedSession
 from tercet.service.hub import pack_name
 from tercet.service.methods import SEARCHED_FIRST, SEARCHED_NEXT
 from tercet.service.views import listed_session
-from tercet.view.vocabulary import STANDINGS, standing_of
+from tercet.view.text import with_plain_causes
+from tercet.view.vocabulary import STANDINGS, standing, standing_of
 
 SESSIONS = f"{HOME}/sessions"
 PER_PAGE = 50
 ID_PREFIX = "ses_"
 """A search that begins like this is for an id."""
 _FILTERS = ("text", "status", "intent", "risk", "owner")
+_WAITING = {"waiting": "yes"}
+"""The filter for sessions that wait for people, which is used alone: no status says that."""
 
 
 async def show_sessions(visit: Visit) -> Response:
     """Show a page of sessions."""
     given = {name: text for name in _FILTERS if (text := visit.query.get(name, "").strip())}
+    given = _WAITING if visit.query.get("waiting") else given
     cursor = visit.query.get("cursor", "")
-    if list(given) == ["text"] and given["text"].startswith(ID_PREFIX) and not cursor:
+    if given is _WAITING:
+        found = await _waiting(visit, cursor)
+    elif list(given) == ["text"] and given["text"].startswith(ID_PREFIX) and not cursor:
         found = await _by_id(visit, given["text"])
     else:
         found = await visit.call(
@@ -43,7 +51,10 @@ async def show_sessions(visit: Visit) -> Response:
         "sessions.html.j2",
         title="Sessions",
         section="sessions",
-        sessions=[{**_listed(each), "risk": tiers.get(_decision(each), "")} for each in found["sessions"]],
+        sessions=[
+            {**await _listed(visit, each), "risk": tiers.get(_decision(each), "")}
+            for each in found["sessions"]
+        ],
         given=given,
         is_first=not cursor,
         newest=_address(given),
@@ -65,6 +76,18 @@ async def _by_id(visit: Visit, text: str) -> dict[str, Any]:
     return {"sessions": [listed_session(ListedSession.of(row)) for row in rows], "next_cursor": None}
 
 
+async def _waiting(visit: Visit, cursor: str) -> dict[str, Any]:
+    """Return the sessions with an open gate, escalated ones too: those that have waited longest first, as in the inbox."""
+    visit.caller.demand("read")
+    journal, after = visit.console.http.service.hub.journal, WaitingPlace.parse(cursor)
+    rows = await journal.waiting(visit.caller.tenant, after=after, limit=PER_PAGE + 1)
+    page, more = rows[:PER_PAGE], rows[PER_PAGE:]
+    return {
+        "sessions": [listed_session(ListedSession.of(row)) for row in page],
+        "next_cursor": str(WaitingPlace(page[-1].waits_since or 0, page[-1].session_id)) if more else None,
+    }
+
+
 def _searched(found: dict[str, Any], *, is_first: bool) -> str:
     """Return how far a search has come; empty for a page that is full or the last."""
     if found["next_cursor"] is None or len(found["sessions"]) == PER_PAGE:
@@ -72,15 +95,27 @@ def _searched(found: dict[str, Any], *, is_first: bool) -> str:
     return f"the newest {SEARCHED_FIRST:,} sessions" if is_first else f"{SEARCHED_NEXT:,} older sessions"
 
 
-def _listed(row: dict[str, Any]) -> dict[str, Any]:
+async def _listed(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
     is_waiting = bool(row["gates"])
     is_escalated = row["reason"].startswith(ESCALATED)
     word = standing_of(row["status"], row["ending"], is_escalated=is_escalated, has_gates=is_waiting)
+    if word == "failed" and await _was_refused(visit, row["session_id"]):
+        word = "refused"
     times = {
         name: int(datetime.fromisoformat(row[name]).timestamp() * 1000)
         for name in ("started_at", "updated_at")
     }
-    return {**row, **times, "word": word, "tone": STANDINGS[word][0]}
+    reason = with_plain_causes(row["reason"])
+    return {**row, **times, "reason": reason, "word": word, "tone": STANDINGS[word][0]}
+
+
+async def _was_refused(visit: Visit, session: str) -> bool:
+    """Return whether the critic approved no plan of a failed session, which its row does not say."""
+    journal, tenant = visit.console.http.service.hub.journal, visit.caller.tenant
+    try:
+        return standing(await visit.console.states.load(journal, tenant, session)) == "refused"
+    except TercetError:  # the page of the session says what is damaged
+        return False
 
 
 def _intents(visit: Visit) -> Iterator[str]:

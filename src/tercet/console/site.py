@@ -35,7 +35,7 @@ from tercet.console.visit import (
 )
 from tercet.contracts.errors import InternalError
 from tercet.service.app import Http
-from tercet.service.errors import understand
+from tercet.service.errors import NAMED_BY_LISTS, SCHEMAS, understand
 from tercet.service.identity import KeyAuthenticator, authenticate
 from tercet.service.oidc import OidcSettings
 
@@ -111,11 +111,18 @@ async def _answer(visit: Visit, page: Page) -> Response:
     return await page.handler(visit)
 
 
+_REMEDIES = {
+    NAMED_BY_LISTS: "look in the inbox or among the sessions for what there is",
+    SCHEMAS: "go back, and choose one of the values that the form offers",
+}
+"""What to do in the console, in the place of what programs do."""
+
+
 def _refusal(visit: Visit, error: Exception) -> Response:
     refused = understand(error)
-    if refused.code == "not_found":
-        refused.remedy = "look in the inbox or among the sessions for what there is"
-    return visit.render("refusal.html.j2", status=refused.status, title="Refused", error=refused)
+    refused.remedy = _REMEDIES.get(refused.remedy or "", refused.remedy)
+    title = "Not found" if refused.code == "not_found" else "Refused"
+    return visit.render("refusal.html.j2", status=refused.status, title=title, error=refused)
 
 
 async def _nothing_here(visit: Visit) -> Response:

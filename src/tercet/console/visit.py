@@ -80,7 +80,7 @@ def static_url(name: str) -> str:
 
 
 class StateCache:
-    """The states of the sessions that the inbox showed last, so that only those that changed are read again."""
+    """The states of the sessions that lists showed last, so that only those that changed are read again."""
 
     def __init__(self, most: int = 200) -> None:
         self._most = most

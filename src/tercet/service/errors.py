@@ -54,12 +54,16 @@ class ServiceError(TercetError):
         return {"retry-after": str(self._retry_s)} if self.status in (429, 503) else {}
 
 
-def not_found(what: str, name: str) -> ServiceError:
+NAMED_BY_LISTS = "listSessions and listGates name what there is"
+SCHEMAS = "GET /v1/methods lists each method with the JSON Schema of its parameters"
+
+
+def not_found(what: str, name: str, remedy: str = NAMED_BY_LISTS) -> ServiceError:
     """Return the refusal of an id that this tenant does not have: the same, whether another tenant has it or none."""
     return ServiceError(
         f"there is no {what} {name[:100]!r}",
         code="not_found",
-        remedy="listSessions and listGates name what there is",
+        remedy=remedy,
         status=404,
     )
 
@@ -89,7 +93,7 @@ def invalid_params(error: ValidationError) -> ServiceError:
     return ServiceError(
         "; ".join(each.message for each in problems[:_MOST_NAMED]) + more,
         code="invalid_params",
-        remedy="GET /v1/methods lists each method with the JSON Schema of its parameters",
+        remedy=SCHEMAS,
         status=422,
         rpc=INVALID_PARAMS,
         problems=problems[:_MOST_PROBLEMS],

@@ -10,6 +10,8 @@ from decimal import Decimal
 from math import floor
 from typing import Any
 
+from tercet.contracts.outputs.quality import RootCauseClass
+
 BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
 )
@@ -37,6 +39,14 @@ def _passed(found: re.Match[str]) -> str:
     steps, outputs = map(int, found.groups())
     covered = f"{count(outputs, 'required output')} covered" if outputs else ""
     return join_parts((count(steps, "step"), covered))
+
+
+_CAUSES = re.compile(rf"\(({'|'.join(RootCauseClass)}); ")
+
+
+def with_plain_causes(text: str) -> str:
+    """Return the reason of an escalation with the causes of defects as words: their codes are recorded as they are."""
+    return _CAUSES.sub(lambda found: f"({as_words(found[1])}; ", text)
 
 
 def without_step(reason: str, step: str) -> str:
