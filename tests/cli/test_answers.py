@@ -161,7 +161,7 @@ def test_the_login_is_shown_with_the_answer(office: Office, gate: str, tmp_path:
     assert "clerk_2 from login bruno" in office.tercet("provenance", session_of(gate)).text
     page = tmp_path / "report.html"
     assert office.tercet("report", session_of(gate), "--out", page).code == 0
-    assert "signed in: local, login bruno" in page.read_text()
+    assert "signed in on this machine, login bruno" in page.read_text()
 
 
 def test_a_session_knows_its_people_without_a_file(office: Office, gate: str) -> None:

@@ -12,75 +12,14 @@ import pytest
 
 from console.desk import Browser, ConsoleDesk, open_console
 from console.example_runs import OPERATOR, PACKS, start
-from tercet.contracts.decision import DecisionSpec, RiskTier
-from tercet.contracts.errors import NotDone
-from tercet.contracts.gate import Gate
+from console.works import run_works, works_pack
 from tercet.core.messages import session_of
 from tercet.engine.session_reader import load_state
-from tercet.packs.pack import Pack
-from tercet.tools import Tool
-
-
-def _tool(name: str, call: Callable[..., Any], **more: Any) -> Tool:
-    shared: dict[str, Any] = {
-        "mode": "local_write",
-        "gates": [],
-        "authority": [],
-        "parameters": {"type": "object"},
-        "compensate": {"tool": "works.undo", "params": {"id": "1"}},
-    }
-    return Tool.model_validate({"name": name, "call": call, **shared, **more})
-
-
-def _work(**_: Any) -> dict[str, Any]:
-    return {"id": "1"}
-
-
-def _break(**_: Any) -> dict[str, Any]:
-    raise RuntimeError("the line went dead")
-
-
-def _refuse(**_: Any) -> dict[str, Any]:
-    raise NotDone("no paper", is_retriable=False)
-
-
-def _works() -> Pack:
-    """Return a pack with a tool that breaks off, one that can be undone, and one that fails."""
-    tools = (
-        _tool("works.lost", _break),
-        _tool("works.done", _work),
-        _tool("works.undo", _work, idempotent=True, compensate=None, no_compensation="it undoes"),
-        _tool("works.bad", _refuse),
-        _tool("works.read", _work, mode="read_only", compensate=None, trust="untrusted"),
-        _tool("works.ask", _work, gates=["lead"]),
-    )
-    return Pack.model_validate(
-        {
-            "name": "works",
-            "version": "1.0.0",
-            "on_failure": "ask",
-            "tools": tools,
-            "decisions": [DecisionSpec(id="go", risk_tier=RiskTier.LOW)],
-            "gates": [Gate(name="lead", roles=("lead",))],
-        }
-    )
-
-
-async def _run(desk: ConsoleDesk, *tools: str) -> str:
-    steps: list[dict[str, Any]] = [
-        {"id": f"s{n}", "tool": name, "params": {}, "depends_on": [f"s{n - 1}"] if n else []}
-        for n, name in enumerate(tools)
-    ]
-    request: dict[str, Any] = {"intent": "go", "input": {}}
-    found = await desk.rpc(
-        await desk.key("agt"), "invokeAgent", request=request, pack="works", plan={"steps": steps}
-    )
-    return found["gates"][0]
 
 
 async def _failed_after_an_effect(desk: ConsoleDesk) -> str:
     """Return the gate that asks what becomes of the effects of a run that was given up."""
-    gate = await _run(desk, "works.done", "works.bad")
+    gate = await run_works(desk, "works.done", "works.bad")
     operator = await desk.key("olga", scopes=OPERATOR)
     assert "session" in await desk.rpc(operator, "decideEscalation", gate_id=gate, decision="abandon")
     return await desk.next_gate(operator, session_of(gate), gate)
@@ -113,8 +52,8 @@ class Case:
 
 LEAD = ("user_finance_lead", ("finance_lead",))
 CASES = (
-    Case("happened", lambda desk: _run(desk, "works.lost"), {"value": '{"id": "7"}'}),
-    Case("did_not_happen", lambda desk: _run(desk, "works.lost")),
+    Case("happened", lambda desk: run_works(desk, "works.lost"), {"value": '{"id": "7"}'}),
+    Case("did_not_happen", lambda desk: run_works(desk, "works.lost")),
     Case("compensate", _failed_after_an_effect, is_confirmed=True),
     Case("keep", _failed_after_an_effect, is_confirmed=True),
     Case("extend", _letter, {"more_tool_calls": "3"}),
@@ -129,7 +68,7 @@ async def test_each_answer_is_given_by_its_form(
     case: Case, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERCET_LETTERS_DB", str(shop / "letters.db"))
-    async with open_console(None, *PACKS, _works()) as desk:
+    async with open_console(None, *PACKS, works_pack()) as desk:
         gate = await case.gate(desk)
         name, roles = case.person
         person = await desk.person(name, roles=roles, scopes=OPERATOR)
@@ -160,7 +99,7 @@ async def _send(person: Browser, page: str, gate: str, case: Case) -> Any:
 
 
 async def test_values_that_are_not_trusted_are_marked_in_words_and_by_their_row() -> None:
-    async with open_console(None, _works()) as desk:
+    async with open_console(None, works_pack()) as desk:
         steps: list[dict[str, Any]] = [
             {"id": "a", "tool": "works.read", "params": {}},
             {

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from console.desk import Browser, ConsoleDesk, open_console
+from console.example_runs import OPERATOR
 from service.desk import REFUNDS, refunds
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.gate import Gate
@@ -139,6 +140,27 @@ async def test_set_values_come_from_typed_fields_and_need_another_approver(shop:
         assert refunds(shop) == [("pay_8861", 12000)]
 
 
+async def test_each_gate_of_a_call_is_explained_also_one_that_a_policy_asks_for_at_the_call(
+    shop: Path,
+) -> None:
+    async with open_console() as desk:
+        gate = await desk.waiting_gate(input={"order_id": "ord_882", "window_id": "rw_882"})
+        page = (await (await lead(desk)).get(f"/console/gates/{gate}")).text
+        why = page.partition("Why people are asked")[2].partition("</section>")[0]
+        director, finance = why.split("<b>")[1:]
+        for words in ("GATE_DIRECTOR_APPROVAL", "A refund above INR 50,000 needs a second pair of eyes.", "A refund above INR 50,000 waits for a director"):  # fmt: skip
+            assert words in director
+        for words in ("GATE_FINANCE_APPROVAL", "Money leaves the company", "adp_payments.issue_refund is destructive"):  # fmt: skip
+            assert words in finance
+        assert "waits for a director" not in finance
+
+
+async def test_the_budget_is_shown_once_among_everything_else(shop: Path) -> None:
+    async with open_console() as desk:
+        page = (await (await lead(desk)).get(f"/console/gates/{await desk.waiting_gate()}")).text
+        assert page.partition("Everything else that was shown")[2].count("tool_calls") == 1
+
+
 async def test_the_same_payment_of_another_run_is_shown(shop: Path) -> None:
     async with open_console() as desk:
         first, second = await desk.waiting_gate(), await desk.waiting_gate()
@@ -149,8 +171,15 @@ async def test_the_same_payment_of_another_run_is_shown(shop: Path) -> None:
         await browser.send(asked, answer_path(first))
         await desk.until(await desk.key("user_finance_lead"), first.rpartition(".")[0], "completed")
         page = await browser.get(f"/console/gates/{second}")
-        assert "The same call was made before" in page.text
-        assert first.rpartition(".")[0] in page.text
+        asked = await browser.send(page, answer_path(second), answer="approve", note="the other was lost")
+        for shown in (page.text, asked.text):
+            warning = shown.partition("The same call was made before")[2].partition("</section>")[0]
+            assert ">done</span>, <time" in warning
+            assert first.rpartition(".")[0] in warning
+            assert "The same call" not in warning
+        question = asked.text.partition("please confirm")[2]
+        for words in (second.rpartition(".")[0], "support.refund", "agt_support", "the other was lost"):
+            assert words in question.partition("<form")[0]
 
 
 async def test_another_tenant_sees_no_gate_and_the_answer_is_that_of_an_unknown_one(shop: Path) -> None:
@@ -180,11 +209,46 @@ async def test_in_development_one_person_acts_as_others_and_the_page_says_simula
         assert "simulated: login olga acted as user_finance_lead" in done.text
 
 
+async def _escalated(desk: ConsoleDesk) -> str:
+    """Return the gate of an escalated run."""
+    asked = {"order_id": "ord_4471", "faults": ["total", "claim"]}
+    found = await desk.rpc(
+        await desk.key("agt_desk"), "invokeAgent", request={"intent": "letters.write", "input": asked}
+    )
+    return found["gates"][0]
+
+
+async def test_a_person_without_the_role_is_told_what_they_may_still_do_and_what_abandoning_means() -> None:
+    async with open_console(None, Pack.load(REFUNDS.parent / "letters")) as desk:
+        gate = await _escalated(desk)
+        page = (await (await lead(desk)).get(f"/console/gates/{gate}")).text
+        decision = page.partition('id="decision"')[2]
+        assert "it takes the role editor. You may still:" in decision
+        assert decision.index("You may still:") < decision.index("Add to the budget")
+        abandon = decision.partition('value="abandon"')[2].partition("</form>")[0]
+        assert "The run ends without a result. What it has done is shown to a person" in abandon
+        editor = await desk.person("user_editor", roles=("editor",))
+        assert "You may still:" not in (await editor.get(f"/console/gates/{gate}")).text
+
+
+async def test_causes_and_logins_are_shown_in_words() -> None:
+    async with open_console(None, Pack.load(REFUNDS.parent / "letters")) as desk:
+        gate = await _escalated(desk)
+        editor = await desk.person("user_editor", roles=("editor",), scopes=OPERATOR)
+        for path in ("", f"/gates/{gate}", "/sessions", f"/sessions/{gate.rpartition('.')[0]}"):
+            page = (await editor.get(f"/console{path}")).text
+            assert "HALLUCINATION" not in page.partition("Everything else that was shown")[0], path
+        page = await editor.get(f"/console/gates/{gate}")
+        assert "(hallucination; " in page.text
+        assert "After 1 round of repair." in page.text
+        asked = await editor.send(page, answer_path(gate), answer="abandon")
+        done = await editor.send(asked, answer_path(gate))
+        assert "signed in with an API key" in done.text
+
+
 async def test_an_escalated_run_waits_for_the_role_that_its_gate_names() -> None:
     async with open_console(None, Pack.load(REFUNDS.parent / "letters")) as desk:
-        key = await desk.key("agt_desk")
-        asked = {"order_id": "ord_4471", "faults": ["total", "claim"]}
-        await desk.rpc(key, "invokeAgent", request={"intent": "letters.write", "input": asked})
+        await _escalated(desk)
         editor = await desk.person("user_editor", roles=("editor",))
         assert "Correctness has a grave defect" in (await editor.get("/console")).text
         for actor, roles, where in (("user_editor", ("editor",), "you"), ("rosa", ("sales",), "others")):
@@ -195,12 +259,9 @@ async def test_an_escalated_run_waits_for_the_role_that_its_gate_names() -> None
 
 async def test_an_escalated_run_leads_to_its_gate_and_not_past_it() -> None:
     async with open_console(None, Pack.load(REFUNDS.parent / "letters")) as desk:
-        key = await desk.key("agt_desk")
-        asked = {"order_id": "ord_4471", "faults": ["total", "claim"]}
-        found = await desk.rpc(key, "invokeAgent", request={"intent": "letters.write", "input": asked})
-        (gate,) = found["gates"]
+        gate = await _escalated(desk)
         operator = await desk.person("olga", scopes=("read", "run", "operate"))
-        page = (await operator.get(f"/console/sessions/{found['session']['session_id']}")).text
+        page = (await operator.get(f"/console/sessions/{gate.rpartition('.')[0]}")).text
         assert f'<a class="button primary wide" href="/console/gates/{gate}">Answer at its gate</a>' in page
         assert "/act/resume" not in page
         listed = (await operator.get("/console/sessions")).text

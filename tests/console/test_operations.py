@@ -32,6 +32,8 @@ async def test_a_stop_is_confirmed_shown_on_every_page_and_lifted(shop: Path) ->
         asked = await olga.get(f"/console/stops/confirm?kind=tool&name={tool}")
         assert tool in asked.text
         assert "1 session that waits at a gate is paused once it is answered" in asked.text
+        assert "Runs of the pack refunds pause before their next such call." in asked.text
+        assert "0 sessions" not in asked.text
         assert (await desk.rpc(await desk.key("olga"), "listStops"))["stops"] == []
         page = await olga.send(asked, "/console/stops", note="<b>wrong amounts</b>")
         assert page.url.path == "/console/stops"
@@ -145,7 +147,13 @@ async def test_metrics_are_the_figures_of_stats_and_are_read_once() -> None:
     now = rows[0].started_at + 1
     runs, *rates = draw_charts(window.sessions, now - 86_400_000, now, 1)
     assert sum(int(row[1]) for row in runs.rows) == 4
-    assert [each.title for each in rates][:2] == ["Plans that pass the critic (%)", "Steps that complete (%)"]
+    assert [each.title for each in rates] == [
+        "Plans that pass the critic (%)",
+        "Steps that complete (%)",
+        "Calls that are retries (%)",
+        "Escalations per run",
+        "Minutes to a safe completion",
+    ]
 
 
 async def test_the_metrics_page_names_its_window_and_escapes_intents(shop: Path) -> None:

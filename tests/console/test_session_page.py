@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from console.desk import ConsoleDesk, open_console
+from console.example_runs import PACKS, SUPPLIERS, start
 from console.shop import HeldShop, chain
 from tercet.console.run_parts import part_of, read_run_at
 from tercet.console.session import TABS
@@ -159,7 +161,7 @@ async def test_another_tenants_session_is_not_found(shop: Path, rest: str) -> No
         eve = await desk.person("eve", tenant="other", scopes=OPERATOR)
         for name in (session, "ses_nothing"):
             page = await eve.get(f"/console/sessions/{name}{rest}")
-            assert (page.status_code, "not_found" in page.text) == (404, True)
+            assert (page.status_code, "not found" in page.text) == (404, True)
             assert "issue_refund" not in page.text
 
 
@@ -169,3 +171,54 @@ def test_pages_of_a_list_cover_it_once() -> None:
     assert [each for part in parts for each in part.items] == items
     assert {part.pages for part in parts} == {5}
     assert (part_of(items, 99, 25).number, part_of([], 3, 25).pages) == (5, 1)
+
+
+async def test_an_earlier_state_of_an_ended_run_does_not_say_that_it_is_not_over(shop: Path) -> None:
+    async with open_console() as desk:
+        session, gate = await _refund(desk)
+        await _approve(desk, session, gate)
+        reader = await desk.person("reader", scopes=("read",))
+        page = (await reader.get(f"/console/sessions/{session}?at=3")).text
+        assert "The run was not over at this event." in page
+        assert "The run is not over" not in page
+
+
+async def test_a_refused_run_says_its_reason_in_the_head_and_in_the_table_alone(shop: Path) -> None:
+    async with open_console() as desk:
+        session, _ = await start(desk, "support.refund", "plan_a", order_id="ord_881")
+        reader = await desk.person("reader", scopes=("read",))
+        page = (await reader.get(f"/console/sessions/{session}")).text
+        reason = "tep 1 requires evidence class refund_window_evidence"
+        assert page.count(reason) == 2
+        assert page.count('<span class="chip bad">refused: unbound_argument</span>') == 1
+        assert "<summary>The request</summary>" in page
+
+
+async def test_what_is_not_there_is_not_found_and_not_refused(shop: Path) -> None:
+    async with open_console() as desk:
+        reader = await desk.person("reader", scopes=("read",))
+        for path, remedy in (
+            ("sessions/ses_none", "look in the inbox"),
+            ("packs/none", "look among the packs"),
+        ):
+            page = (await reader.get(f"/console/{path}")).text
+            assert "<title>Not found" in page
+            assert "refused" not in page
+            assert remedy in page
+
+
+async def test_the_graph_shows_lanes_and_the_critical_path(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERCET_SUPPLIERS_DB", str(shop / "suppliers.db"))
+    async with open_console(None, *PACKS) as desk:
+        session, _ = await start(desk, "suppliers.buy", item="desk", suppliers=SUPPLIERS)
+        reader = await desk.person("reader", scopes=("read",))
+        page = (await reader.get(f"/console/sessions/{session}")).text
+        graph = page.partition('<svg class="graph')[2].partition("</svg>")[0]
+        assert len(re.findall(r'class="node good lane( critical)?"', graph)) == 3
+        assert graph.count('class="behind"') == 3
+        assert graph.count('class="edge critical"') == graph.count('class="arrow critical"') == 2
+        assert graph.count(", on the critical path</title>") == 3
+        assert ">waits for people<" not in graph
+        assert ">waits for GATE_BUYER<" in graph

@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from console.browser import Served, Watched, chromium, log_in, needs_chromium, served
+from console.example_runs import OPERATOR
+from console.works import run_works, works_pack
 from service.desk import refunds
 
 pytestmark = [pytest.mark.slow, needs_chromium]
@@ -119,6 +121,54 @@ def test_a_refund_is_found_read_and_approved_with_the_keyboard_alone_and_seen_to
     assert shifts is not None, "the page was loaded again"
     assert shifts < MOST_SHIFT, f"what a reader reads stays where it is: {shifts}"
     assert refunds(office.shop) == [("pay_8861", 24500)]
+
+
+def test_the_keys_d_and_m_move_to_denying_and_to_other_values_and_a_further_key_sends(office: Office) -> None:
+    page = office.page(LEAD, f"/console/gates/{office.gate()}")
+    expect(page.locator("footer")).to_contain_text("a approve · d deny · m other values")
+    page.keyboard.press("m")
+    expect(page.locator("#set-values")).to_have_attribute("open", "")
+    expect(page.locator("#set-values summary")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    page.keyboard.press("d")
+    expect(page.locator("#set-values input[type=text]")).to_have_value("pay_8861d")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("d")
+    expect(page.locator("#deny")).to_be_focused()
+    expect(page.locator("#gate-state")).to_contain_text("open")
+    page.keyboard.press("Enter")
+    expect(page.locator("#gate-state")).to_contain_text("denied by user_finance_lead")
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [("h", "reported as done by user_editor"), ("n", "reported as not done by user_editor")]
+)
+def test_the_keys_h_and_n_move_to_what_became_of_a_call(browser: Browser, key: str, said: str) -> None:
+    with served(works_pack()) as desk:
+        gate = desk.run(run_works(desk.desk, "works.lost"))
+        context = browser.new_context()
+        page = context.new_page()
+        log_in(page, desk.login_link("user_editor", f"/console/gates/{gate}", scopes=OPERATOR))
+        expect(page.locator("footer")).to_contain_text("h it happened · n it did not")
+        page.keyboard.press(key)
+        expect(page.locator(f'[data-key="{key}"]')).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator("#gate-state")).to_contain_text(said)
+        context.close()
+
+
+def test_on_a_phone_the_way_to_the_decision_stays_in_view_until_it_is_there(office: Office) -> None:
+    page = office.page(LEAD, f"/console/gates/{office.gate()}")
+    link = page.get_by_role("link", name="Go to the decision")
+    expect(link).to_be_hidden()
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.locator("#evidence").scroll_into_view_if_needed()
+    page.mouse.wheel(0, 300)
+    expect(link).to_be_in_viewport()
+    link.click()
+    expect(page.locator("#decision h2")).to_be_in_viewport()
+    expect(link).not_to_be_in_viewport()
 
 
 def test_without_the_role_the_answer_is_a_clear_refusal(office: Office) -> None:

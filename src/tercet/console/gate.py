@@ -31,6 +31,7 @@ from tercet.core.state import OpenGate, State
 from tercet.engine.personal.sealing import reveal, reveal_struct
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import Stop
+from tercet.packs.pack import Pack
 from tercet.runtime import Runtime
 from tercet.service.errors import ServiceError, not_found
 from tercet.service.hub import pack_name
@@ -125,8 +126,10 @@ def _render(visit: Visit, shown: GatePage) -> Response:
         meaning=meaning(state),
         reason=state.reason,
         steps=_steps(view, state),
-        review=_review(gate, state),
+        asked=_asked(gate, state, _pinned_pack(visit, state)),
+        review=_review(state),
         is_dev_run=bool(state.start.dev),
+        on_failure=state.start.on_failure,
         me=visit.caller.actor.id,
         needs_confirmation=_is_grave(view),
         unmet=_unmet(gate) if view.is_open else 0,
@@ -171,18 +174,40 @@ def _steps(view: GateView, state: State) -> list[dict[str, Any]]:
     ]
 
 
-def _review(gate: OpenGate, state: State) -> dict[str, Any] | None:
-    """Return what the critic said of the plan, and why it asks for this gate."""
+def _pinned_pack(visit: Visit, state: State) -> Pack | None:
+    """Return the version of its pack that a session is pinned to; None if it is not served here."""
+    versions = visit.console.http.service.hub.packs.get(pack_name(state.start.pack), ())
+    return next((pack for pack in versions if pack.hash == state.start.pack_hash), None)
+
+
+def _asked(gate: OpenGate, state: State, pack: Pack | None) -> list[dict[str, Any]]:
+    """Return each name of a gate with its description and the reasons for it.
+
+    They are those of the plan's verdict. A gate that it does not name comes from a policy that was decided at the call.
+    """
+    demands = [as_object(each) or {} for each in as_list(state.verdict.get("gates")) or ()]
+    found: list[dict[str, Any]] = []
+    for name in gate.names:
+        planned = [
+            d.get("reason") for d in demands if d.get("gate") == name and d.get("step_id") in gate.calls
+        ]
+        policies = [] if pack is None else [p.message for p in pack.policies if p.gate == name and p.message]
+        descriptions = [] if pack is None else [each.description for each in pack.gates if each.name == name]
+        reasons = list(dict.fromkeys(map(str, planned or policies)))
+        found.append({"name": name, "description": "".join(descriptions), "reasons": reasons})
+    return found
+
+
+def _review(state: State) -> dict[str, Any] | None:
+    """Return what the critic said of the plan."""
     verdict = state.verdict
     if not verdict:
         return None
-    asked = [as_object(each) or {} for each in as_list(verdict.get("gates")) or ()]
     word, tone = REVIEWS.get(str(verdict.get("outcome")), (str(verdict.get("outcome")), "quiet"))
     return {
         "word": word,
         "tone": tone,
         "reasons": [reasons_text([each]) for each in as_list(verdict.get("reasons")) or ()],
-        "asked": [each for each in asked if each.get("step_id") in gate.calls],
         "deferred": [str(each) for each in as_list(verdict.get("deferred")) or ()],
     }
 
@@ -328,6 +353,8 @@ def _confirm(visit: Visit, shown: GatePage, action: Action) -> Response:
         title="Confirm",
         section="inbox",
         gate=shown.view,
+        session=str(shown.state.start.session),
+        intent=str(shown.state.start.request.get("intent", "")),
         verb=action.verb,
         fields={
             name: Shown(value) for name, value in visit.form.items() if name not in ("csrf", "confirmed")

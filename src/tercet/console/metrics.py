@@ -57,7 +57,6 @@ _RATES: tuple[tuple[str, Callable[[Figures], float | None], float, Callable[[flo
     ("Calls that are retries (%)", lambda f: f.retry_rate, 100, percent, "of all calls"),
     ("Retried steps that recover (%)", lambda f: f.recovery_rate, 100, percent, "of all retried steps"),
     ("Escalations per run", _escalations, 1, _average, "runs that were handed to a person"),
-    ("Loop guard trips per run", lambda f: f.loop_guard_trip_rate, 1, _average, "repetitions that were stopped"),
     ("Minutes to a safe completion", lambda f: f.mean_time_to_safe_completion_ms, 1 / 60_000, _span, "on average, waiting for people included"),
 )  # fmt: skip
 """The rates that are drawn: title, value, factor, text and note."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from tercet.view.html.safe_text import Shown
 from tercet.view.text import duration_text
 from tercet.view.vocabulary import MARKS, Tone
 
@@ -37,10 +39,24 @@ def mark(tone: Tone) -> str:
     return MARKS[tone]
 
 
+_TEXT = re.compile(r'"(\d{4}-\d\d-\d\d|(?=.*[^\W\d_])[\w@/][^"\\]*(?<!\s))"')
+_VALUES = frozenset(("true", "false", "null", "none", "nan", "infinity"))
+_NUMBER = re.compile(r"\d[\d_.,]*[eE][+-]?\d+|0[xXoObB]\w+")
+
+
+def unquoted(shown: Shown) -> Shown:
+    """Return a value in JSON, a text without its quotes unless it could be taken for a number or another value."""
+    found = _TEXT.fullmatch(shown)
+    if found is None or found[1].lower() in _VALUES or _NUMBER.fullmatch(found[1]):
+        return shown
+    return Shown(found[1])
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "iso": iso,
     "ago": ago,
     "ahead": ahead,
     "mark": mark,
     "lasted": duration_text,
+    "unquoted": unquoted,
 }

@@ -41,7 +41,7 @@ class EarlierCallView:
     step: str
     at: int
     outcome: str
-    """Its outcome in words; empty if it completed."""
+    """Its outcome in words."""
     is_repeat: bool
     """Whether the tool allows it only once in a period."""
     is_identical: bool
@@ -78,4 +78,4 @@ def _attempts(number: int) -> str:
 
 def _became(outcome: str) -> str:
     words = {"not_done": "it did not happen", "compensated": "it was compensated"}
-    return "" if outcome == "done" else words.get(outcome) or CALL_OUTCOMES[outcome].word
+    return words.get(outcome) or CALL_OUTCOMES[outcome].word

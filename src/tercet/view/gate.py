@@ -19,10 +19,11 @@ from tercet.view.earlier_calls import EarlierCallView, SimilarCall, recent_call,
 from tercet.view.events import RunData, describe
 from tercet.view.hand_off import HandOffView, PlannedStep, hand_off_view
 from tercet.view.quality import ExitView, exit_view
-from tercet.view.text import first_names, join_names
+from tercet.view.text import first_names, join_names, with_plain_causes
 from tercet.view.vocabulary import (
     ADVICE,
     QUESTIONS,
+    SIGN_INS,
     UNJUDGED,
     Tone,
     answer_tone,
@@ -219,7 +220,7 @@ def _produced(gate: OpenGate, confidence: Mapping[str, Any]) -> ProducedView:
         outputs=as_object(shown.get("outputs")) or {},
         exit=exit_view(given, confidence, advice if advice in ADVICE else "") if given else None,
         advice=ADVICE.get(advice, advice),
-        left=tuple(map(str, as_list(shown.get("left")) or ())),
+        left=tuple(with_plain_causes(str(each)) for each in as_list(shown.get("left")) or ()),
         repairs=int(shown.get("repairs", 0)),
         risk=str(shown.get("risk_assessment") or ""),
         texts=tuple(_text_source(text) for text in as_list(provenance.get("texts")) or ()),
@@ -302,7 +303,8 @@ class AnswerView:
 def _signed_in(answer: Answer | e.GateAnswered) -> str:
     if answer.simulated_by:
         return f"simulated: login {answer.simulated_by} acted as {answer.actor}"
-    return f"signed in: {answer.auth}{f', login {answer.login}' if answer.login else ''}"
+    how = SIGN_INS.get(answer.auth, f"by {answer.auth}")
+    return f"signed in {how}{f', login {answer.login}' if answer.login else ''}"
 
 
 def _answer(gate: OpenGate, answer: Answer | e.GateAnswered) -> AnswerView:
@@ -435,7 +437,7 @@ def _escalated(gate: OpenGate, state: State, *, is_open: bool) -> ProducedView |
     if gate.kind != "escalation" or not state.quality.exit or not is_open:
         return None
     return ProducedView(
-        outputs=state.outputs, exit=exit_view(state.quality.exit), advice="", left=diagnosis_of(state), repairs=state.used.repairs,
+        outputs=state.outputs, exit=exit_view(state.quality.exit), advice="", left=tuple(map(with_plain_causes, diagnosis_of(state))), repairs=state.used.repairs,
         risk="", texts=(), judgements=(), diff=(),
     )  # fmt: skip
 
@@ -482,7 +484,7 @@ def question_text(gate: OpenGate) -> str:
 def reason_text(gate: OpenGate) -> str:
     """Return why a gate was opened."""
     found = str(gate.shown.get("reason") or gate.shown.get("why") or "")
-    return found.removeprefix(ESCALATED if gate.kind == "escalation" else "")
+    return with_plain_causes(found.removeprefix(ESCALATED if gate.kind == "escalation" else ""))
 
 
 def opened_gate(event: e.GateOpened) -> OpenGate:

@@ -283,9 +283,9 @@ def progress_text(state: StepState, latency_ms: int | None, *, is_over: bool, wh
 
 
 def _verdicts(step: Step, events: Iterable[e.Event], review: Mapping[str, Any]) -> Iterator[Chip]:
-    for refusal in review.get("refusals", ()):
-        if refusal.get("step_id") == step.id:
-            yield Chip(text=f"refused: {refusal.get('code')}", tone="bad")
+    mine = (each for each in review.get("refusals", ()) if each.get("step_id") == step.id)
+    for code in dict.fromkeys(each.get("code") for each in mine):
+        yield Chip(text=f"refused: {code}", tone="bad")
     for event in events:
         if isinstance(event, e.StepJudged | e.StepRefused | e.LoopGuardTripped):
             line = describe(event)

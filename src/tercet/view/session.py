@@ -16,7 +16,7 @@ from tercet.core.budget import DIMENSIONS, budget_of
 from tercet.core.state import State
 from tercet.view.events import RunData
 from tercet.view.refusal import find_refusal
-from tercet.view.text import amount_text, cents, count, duration_text
+from tercet.view.text import amount_text, cents, count, duration_text, with_plain_causes
 from tercet.view.timeline import lost_processes
 from tercet.view.vocabulary import (
     MARKS,
@@ -359,7 +359,7 @@ def session_view(run: RunData) -> SessionView:
     is_partial = where == "completed" and state.partial and not start.shadow
     tone: Tone = "wait" if is_partial else STANDINGS[where][0]
     reported = next((event for event in reversed(run.events) if isinstance(event, e.RunReported)), None)
-    reason = state.reason if state.escalation is None else state.escalation
+    reason = state.reason if state.escalation is None else with_plain_causes(state.escalation)
     refusal = find_refusal(state, run.policies)
     return SessionView(
         session=start.session,

@@ -21,7 +21,7 @@ from tercet.view.text import count, duration_text, join_parts
 
 __all__ = (
     "ADVICE", "ANSWERS", "CALL_OUTCOMES", "DISPOSITIONS", "ESCALATIONS", "FEATURES", "JUDGED", "MARKS", "OUTPUT_ANSWERS", "QUESTIONS",
-    "REPAIRS", "REVIEWS", "RUN_VERDICTS", "SCORES", "STANDINGS", "STEPS", "TOKENS", "TRIGGERS", "TRUST", "TURNS", "UNJUDGED",
+    "REPAIRS", "REVIEWS", "RUN_VERDICTS", "SCORES", "SIGN_INS", "STANDINGS", "STEPS", "TOKENS", "TRIGGERS", "TRUST", "TURNS", "UNJUDGED",
     "Standing", "Status", "Tone", "answer_tone", "answer_word", "exit_status", "login_words", "meaning", "need_text",
     "settlement", "skip_text", "standing", "standing_of", "step_text",
 )  # fmt: skip
@@ -83,6 +83,12 @@ OUTPUT_ANSWERS: dict[str, tuple[str, Tone]] = {
     "withdraw": ("withdrew the approval", "bad"),
 }
 """The answers at a gate for outputs."""
+SIGN_INS = {
+    "local": "on this machine",
+    "api_key": "with an API key",
+    "oidc": "with the identity provider",
+}
+"""How a person was authenticated."""
 QUESTIONS: dict[GateKind, str] = {
     "approval": "may this call be made?",
     "reconcile": "did this call happen?",

@@ -329,8 +329,7 @@ def draw_plan(plan: PlanView, safe: SafeText) -> Drawing | None:
 
 
 def _gate_text(step: StepView) -> str:
-    if step.waits_for:
-        return f"waits for {', '.join(step.waits_for)}"
+    """Return the last answer about a step; while it waits, the line above says for whom."""
     return step.people[-1] if step.people else ""
 
 
@@ -365,7 +364,7 @@ def _node(
         anchor=anchor,
         id=_fit(name, _WIDEST_ID),
         tool=_fit(tool, _WIDEST_TOOL),
-        how=_fit(safe.text(bad) if bad else _how(step), _WIDEST_HOW),
+        how=_fit(safe.text(bad or _how(step), 200), _WIDEST_HOW),
         gate=_fit(safe.text(_gate_text(step), 200), _WIDEST_GATE),
         mark="✗" if bad else step.mark,
         tone="bad" if bad else step.tone,
@@ -379,6 +378,8 @@ def _node(
 def _how(step: StepView) -> str:
     if step.is_undone:
         return step.word
+    if step.waits_for:
+        return f"waits for {', '.join(step.waits_for)}"
     is_accepted = any(chip.text == JUDGED["accept"].word for chip in step.verdicts)
     word, *rest = step.progress.split(" · ")
     return " · ".join(("accepted" if is_accepted else word, *rest))
