@@ -14,6 +14,7 @@ from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
 from service.desk import HOST, REFUND, Desk, open_desk, refunds
+from tercet.contracts.errors import UsageError
 from tercet.service.mcp import TOOLS
 
 
@@ -87,3 +88,12 @@ async def test_no_stream_is_held_open_that_would_say_nothing() -> None:
     async with open_desk() as desk, asyncio.timeout(60):
         headers = {"authorization": f"Bearer {await desk.key('agt')}", "accept": "text/event-stream"}
         assert (await desk.client.get("/mcp", headers=headers)).status_code == 405
+
+
+async def test_an_error_while_the_service_is_open_arrives_as_it_is() -> None:
+    """What ends the service, such as an error of its journal, is not wrapped into a group."""
+    failed = UsageError("the disk is full", code="journal_full", remedy="make room")
+    with pytest.raises(UsageError) as caught:
+        async with open_desk():
+            raise failed
+    assert caught.value is failed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from mcp.server.lowlevel import Server
@@ -65,8 +65,25 @@ async def open_mcp(service: Service, identify: Identify, limits: Limits) -> Asyn
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
 
-    async with manager.run():
-        yield Authenticated(_json_only(manager.handle_request), identify, limits)
+    try:
+        async with manager.run():
+            yield Authenticated(_json_only(manager.handle_request), identify, limits)
+    except BaseExceptionGroup as group:
+        # The manager's task group wraps whatever ends the service, such as an error of the journal.
+        sole = _sole_error(group)
+        raise sole from sole.__cause__
+
+
+def _sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the only error in a group, however deep, or the innermost group with several."""
+    errors = list(group.exceptions)
+    while len(errors) == 1:
+        error = errors[0]
+        if not isinstance(error, BaseExceptionGroup):
+            return error
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        errors = list(group.exceptions)
+    return group
 
 
 def _json_only(app: App) -> App:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
+import os
 import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
@@ -255,10 +257,15 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         bound = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
     except OSError as error:
+        number = error.errno or 0  # negative if a name has no address
+        reason = os.strerror(number) if number > 0 else error.strerror or str(error)
+        is_port = number in (errno.EADDRINUSE, errno.EACCES)
         raise UsageError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            f"cannot listen on {url_host(host)}:{port}: {reason}",
             code="cannot_listen",
-            remedy="choose another port with --port, or an address of this machine with --host",
+            remedy="choose another port with --port, or 0 for any free one"
+            if is_port
+            else "choose an address of this machine with --host",
         ) from error
     # Connections inherit it. asyncio sets it only on sockets that name TCP as their protocol, and without it the body of an
     # answer waits about 40 ms for the acknowledgement of its head.

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 import webbrowser
 from collections.abc import Callable, Coroutine
@@ -56,6 +57,8 @@ Packs: TypeAlias = Annotated[
     list[Path],
     argument("PACK...", "The folders of the packs to serve; of two versions, name the newer one last."),
 ]
+Ready: TypeAlias = Callable[[str, str, str], None]
+"""Called once a service answers, with its address, the local key and a login link."""
 AtOnce: TypeAlias = Annotated[
     int,
     option("N", "The number of runs that this process runs at the same time.", "--runs", min=1, max=10_000),
@@ -265,11 +268,17 @@ class _Serving:
     store: str
     scheduler: Any = None
 
-    async def run(self, ready: Callable[[str, str, str], None]) -> None:
-        """Serve until a signal; `ready` gets the address, the local key and a login link."""
+    async def run(self, ready: Ready) -> None:
+        """Serve until a signal."""
         server, settings = _service_module(), self.settings
         site = _console_module().ConsoleSite(settings.oidc)
         folders = _folders(self.loaded, self.packs)
+        # An address that is taken is refused before a journal is made.
+        with server.listen(settings.host, settings.port) as bound:
+            await self._serve(bound, site, folders, ready)
+
+    async def _serve(self, bound: socket.socket, site: Any, folders: dict[str, str], ready: Ready) -> None:
+        server, settings = _service_module(), self.settings
         async with (
             journal_at(self.journal, is_new=True, is_written=True) as opened,
             find_library(self.store, self.journal) as evidence,
@@ -284,7 +293,6 @@ class _Serving:
                 carrier=carrier,
             ) as running,
         ):
-            bound = server.listen(settings.host, settings.port)
             url = f"http://{server.url_host(settings.host)}:{bound.getsockname()[1]}"
             link = f"{url}{await site.login_path(running.local_key)}" if running.local_key else ""
             await server.serve_until_stopped(running, bound, lambda: ready(url, running.local_key, link))
@@ -401,11 +409,12 @@ def _announce(url: str, key: str, packs: list[Pack], *, as_json: bool, link: str
         return
     screen = Screen()
     say: Callable[[str], None] = screen.say
+    if link:
+        say("→ open the console with this link, which logs you in once within 5 minutes:")
+        say(f"  {link}")
     say(f"✓ serving {', '.join(refs)} at {url}" if url else f"✓ running sessions of {', '.join(refs)}")
     if key:
         say(f"  your API key, valid until this process ends: {key}")
-    if link:
-        say(f"  the console, with a link that logs you in once within 5 minutes: {link}")
-    elif url:
+    if url and not link:
         say(f"  the console: {url}/console")
     say("  Ctrl-C stops it; unfinished sessions go on at the next start")
