@@ -840,4 +840,7 @@ def test_a_missing_extra_is_told_before_a_run(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     (problem,) = found(attack())
     assert (problem.code, problem.severity) == ("adversarial_unavailable", "warning")
-    assert problem.remedy == "pip install 'tercet[adversarial]'"
+    assert (
+        problem.remedy
+        == "install the extra adversarial from where you have Tercet: pip install './tercet[adversarial]' beside a clone"
+    )

@@ -204,3 +204,60 @@ def test_a_policy_over_the_order_of_the_list_is_found(expression: str) -> None:
 )  # fmt: skip
 def test_what_may_apply_is_left_alone(changes: dict[str, Any]) -> None:
     assert problems(**changes) == []
+
+
+BOTH = Actor(id="dana", roles=("boss", "desk"))
+TWO_GATES = tool("shop.pay", "destructive", gates=("BOSS", "DESK"), no_compensation="paid is paid")
+
+
+def asking(expression: str) -> dict[str, Any]:
+    """A policy that sends what breaks it to the desk."""
+    return policy(expression, "step", effect="gate", gate="DESK")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tools": [LOOK, TWO_GATES, TELL]},
+        asking('step.tool != "shop.pay" || step.params.cents <= 5'),
+        asking("step.params.cents <= 5"),
+        {"decisions": [DecisionSpec(id="refund", intents=("shop.refund",), gates=("DESK",))]},
+        {"templates": [template(STEPS[0], {**STEPS[1], "gates": ["DESK"]}, STEPS[2])]},
+        library(tasks=[{"name": "look", "tool": "shop.pay", "gates": ["DESK"]}], goals=[GOAL]),
+    ],
+    ids=["tool", "policy about the tool", "policy about every step", "decision", "template", "task"],
+)
+def test_one_actor_who_can_open_both_gates_of_a_call_is_found(changes: dict[str, Any]) -> None:
+    """Two gates are two approvals; the warning names the actor, the gates and the call, and what makes them two people."""
+    people = [Actor(id="ada", roles=("boss",)), Actor(id="bob", roles=("desk",))]
+    codes = [each.code for each in problems(actors=people, **changes)]
+    assert "gates_of_one_person" not in codes
+    (found,) = [
+        each for each in problems(actors=[*people, BOTH], **changes) if each.code == "gates_of_one_person"
+    ]
+    assert (found.place, found.severity) == ("actor dana, roles", "warning")
+    assert found.message.startswith("dana alone can approve BOSS and DESK, for which shop.pay waits")
+    assert "quorum = 2" in found.remedy
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gates": [Gate(name="BOSS", roles=("boss",), quorum=2), Gate(name="DESK", roles=("desk",))]},
+        {"gates": [Gate(name="BOSS", roles=("boss", "desk")), Gate(name="DESK", roles=("desk", "boss"))]},
+        {"tools": [LOOK, PAY, TELL]},
+        {"tools": [LOOK, PAY, TELL], **asking('step.tool != "shop.tell"')},
+    ],
+    ids=[
+        "a gate that counts people",
+        "gates for the same roles",
+        "one gate for each call",
+        "policy about another",
+    ],
+)
+def test_gates_that_do_not_mean_two_people_are_left_alone(changes: dict[str, Any]) -> None:
+    """No warning where people are counted, where the roles are the same, or where each call has one gate."""
+    found = problems(
+        **{"tools": [LOOK, TWO_GATES, TELL], "actors": [BOTH, Actor(id="ada", roles=("boss",))]} | changes
+    )
+    assert "gates_of_one_person" not in [each.code for each in found]

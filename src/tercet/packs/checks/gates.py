@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import combinations
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Trust
 from tercet.contracts.relations import REQUEST, Relation, is_of_class, parse_path
+from tercet.contracts.request import Actor
 from tercet.contracts.tool import ToolSpec
 from tercet.packs.checks import (
     Check,
@@ -50,6 +52,49 @@ def _obstacle(parts: Parts, gate: Gate) -> tuple[str, str] | None:
             f"give the role {roles} to more actors, or lower the quorum",
         )
     return None
+
+
+def gates_of_a_call_are_for_different_people(parts: Parts) -> Problems:
+    """No actor alone can approve a call that waits for gates with different roles, unless one of them counts people."""
+    waited_for = dict[tuple[str, str], str]()
+    for tool in parts.tools:
+        gates = [parts.gate[name] for name in sorted(_gates_of_tool(parts, tool)) if name in parts.gate]
+        if any(gate.quorum > 1 for gate in gates):
+            continue
+        for first, second in combinations(gates, 2):
+            if set(first.roles) != set(second.roles):
+                waited_for.setdefault((first.name, second.name), tool.name)
+    for actor in parts.actors:
+        held = [pair for pair in waited_for if all(_may_open(actor, parts.gate[name]) for name in pair)]
+        if held:
+            gates = sorted({name for pair in held for name in pair})
+            yield parts.problem(
+                "gates_of_one_person",
+                f"actor {actor.id}, roles",
+                f"{actor.id} alone can approve {' and '.join(gates)}, for which {waited_for[held[0]]} waits: each gate "
+                "asks for a role, and none for a second person",
+                "for two people, give the roles to different actors, or use one gate with quorum = 2",
+                severity="warning",
+            )
+
+
+def _gates_of_tool(parts: Parts, tool: ToolSpec) -> set[str]:
+    """Return the gates that one call of a tool may wait for; a policy counts unless it is about other tools."""
+    names = set(tool.gates)
+    if tool.mode is not ApprovalMode.READ_ONLY:
+        names.update(*(decision.gates for decision in parts.decisions if offers(decision, tool.name)))
+    for policy in parts.policies:
+        about = {name for name in parts.tool if name in policy.expression}
+        if policy.effect == "gate" and policy.gate is not None and (not about or tool.name in about):
+            names.add(policy.gate)
+    for plan in parts.templates:
+        names.update(*(step.gates or () for step in plan.steps if step.tool == tool.name))
+    names.update(*(task.gates or () for task in parts.library.tasks if task.tool == tool.name))
+    return names
+
+
+def _may_open(actor: Actor, gate: Gate) -> bool:
+    return not set(actor.roles).isdisjoint(gate.roles)
 
 
 def gates_named(parts: Parts) -> Iterator[tuple[str, str]]:
@@ -154,6 +199,7 @@ def tool_roles_are_held(parts: Parts) -> Problems:
 GATE_CHECKS: tuple[Check, ...] = (
     gates_exist,
     gates_can_be_approved,
+    gates_of_a_call_are_for_different_people,
     policies_lead_to_gates,
     tool_roles_are_held,
 )
