@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import subprocess
+import sys
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
-from tercet.packs.scaffold import EXAMPLE_INPUT
+from tercet.packs import scaffold
+from tercet.packs.scaffold import EXAMPLE_INPUT, FLAVOURS
+from tercet.testing.models import ScriptedModel
 
 from .harness import Tercet
+
+COMBINATIONS = [chosen for size in range(len(FLAVOURS) + 1) for chosen in combinations(FLAVOURS, size)]
 
 
 def test_a_new_pack_passes_check_and_its_plan_verify(tercet: Tercet, tmp_path: Path) -> None:
@@ -57,6 +65,53 @@ def test_a_new_pack_runs_from_its_template(
     bare = tercet("plan", "desk", "--json")
     assert (bare.code, bare.json["error"]["code"]) == (2, "planning_failure")
     assert '--input \'{"plant": ' in bare.json["error"]["remedy"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flavours", COMBINATIONS, ids="+".join)
+def test_what_the_readme_of_a_new_pack_shows_can_be_typed(
+    flavours: tuple[str, ...], tercet: Tercet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each command works where the README is, for every flavour and combination; `run` waits at the gates of the pack."""
+    scaffold(tmp_path / "pack", flavours=flavours)
+    monkeypatch.chdir(tmp_path / "pack")
+    monkeypatch.delenv("TERCET_JOURNAL", raising=False)
+    plan = json.loads(Path("plans/sample.json").read_text(encoding="utf-8"))
+    monkeypatch.setattr("tercet.models.local.LocalModel", lambda: ScriptedModel("local", answers=[plan]))
+    text = Path("README.md").read_text(encoding="utf-8")
+    shown = [shlex.split(line) for line in re.findall(r"^ {4}(\S.*)$", text, re.MULTILINE)]
+    codes = {"run": 4}
+    for program, *words in shown:
+        if program == "python":
+            subprocess.run([sys.executable, *words], check=True, capture_output=True)
+        elif words[0] == "console":
+            assert tercet("console", *words[1:], "--help").code == 0  # it would stay
+        else:
+            answer = tercet(*words)
+            assert answer.code == codes.get(words[0], 0), f"{shlex.join(words)}\n{answer.text}"
+    commands = {words[0] for _, *words in shown}
+    assert {"check", "test", "verify", "plan", "run", "console"} <= commands
+    assert any("local" in words for words in shown) == ("agent" in flavours)
+    assert any("garden.forecast" in words for words in shown) == ("http" in flavours)
+
+
+@pytest.mark.parametrize("flavours", [(), ("gate",)], ids="+".join)
+def test_those_whom_the_readme_names_can_approve(
+    flavours: tuple[str, ...], tercet: Tercet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Basil alone, and with a second gate Basil and Clary, get the watering of the README to its end."""
+    scaffold(tmp_path / "pack", flavours=flavours)
+    monkeypatch.chdir(tmp_path / "pack")
+    monkeypatch.delenv("TERCET_JOURNAL", raising=False)
+    text = Path("README.md").read_text(encoding="utf-8")
+    run = next(line for line in text.splitlines() if line.startswith("    tercet run "))
+    started = tercet(*shlex.split(run)[1:], "--json").json
+    people = [name for name in ("basil", "clary") if name in text.lower()]
+    for name in people:
+        approved = tercet("gates", "approve", started["gates"][0]["id"], "--dev", "--as", f"{name}.example")
+        assert approved.code == 0, approved.text
+    assert tercet("sessions", "resume", started["session_id"], "--pack", ".").code == 0
+    assert len(people) == 1 + len(flavours)
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tercet: Tercet, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tercet.packs import Pack, scaffold
-from tercet.packs.scaffold import FLAVOURS
+from tercet.packs.scaffold import FLAVOURS, template_files
 from tercet.packs.scenarios import load_scenarios
 from tercet.testing.scenarios import run_scenario
 
@@ -185,6 +185,76 @@ def test_every_new_pack_passes_its_own_scenarios(flavours: tuple[str, ...], tmp_
     results = [run_scenario(pack, each) for each in load_scenarios(folder, pack)]
     assert len(results) >= 3
     assert [result.mismatches for result in results if not result.ok] == []
+
+
+TEMPLATE = dict(template_files())
+RULES = [
+    *(("decisions.toml", text) for text in re.findall(r"\[\[decision\.bind\]\]\n(?:.+\n)+", TEMPLATE["decisions.toml"])),
+    *(("policies.toml", text) for text in re.findall(r"\[\[policy\]\]\n(?:.+\n)+", TEMPLATE["policies.toml"])),
+    *(("tools.py", text) for text in re.findall(r"    limits=.+\n", TEMPLATE["tools.py"])),
+]  # fmt: skip
+"""Each rule of a new pack: its file, and the text that declares it."""
+
+
+def test_the_rules_of_a_new_pack_are_found() -> None:
+    """Four relations, two policies and one limit."""
+    assert [file for file, _ in RULES] == [*["decisions.toml"] * 4, *["policies.toml"] * 2, "tools.py"]
+
+
+@pytest.mark.parametrize(("file", "text"), RULES, ids=range(len(RULES)))
+@pytest.mark.parametrize("flavours", [(), ("gate",)], ids="+".join)
+def test_a_new_pack_notices_when_one_of_its_rules_is_deleted(
+    file: str, text: str, flavours: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Each relation, limit and policy has a scenario that fails without it."""
+    folder = tmp_path / "new"
+    scaffold(folder, flavours=flavours)
+    before = (folder / file).read_text(encoding="utf-8")
+    assert before.count(text) == 1
+    (folder / file).write_text(before.replace(text, ""), encoding="utf-8")
+    pack = Pack.load(folder)
+    results = [run_scenario(pack, each) for each in load_scenarios(folder, pack)]
+    assert [result.name for result in results if not result.ok]
+
+
+def test_what_a_model_proposes_in_a_new_pack_is_refused_for_its_bed(tmp_path: Path) -> None:
+    """The scenario of the agent fails once its plans name the right bed: nothing else is wrong with them."""
+    folder = tmp_path / "new"
+    scaffold(folder, flavours=("agent",))
+    file = folder / "scenarios/agent.toml"
+    file.write_text(file.read_text(encoding="utf-8").replace("bed_basil", "bed_tomato"), encoding="utf-8")
+    pack = Pack.load(folder)
+    (result,) = [
+        run_scenario(pack, each)
+        for each in load_scenarios(folder, pack)
+        if each.file == "scenarios/agent.toml"
+    ]
+    assert {each.field: each.actual for each in result.mismatches}["code"] == ""
+
+
+@pytest.mark.parametrize(
+    ("expect", "is_hinted"),
+    [
+        ('{ verdict = "reject" }', True),
+        ('{ status = "failed", calls = [] }', True),
+        ('{ verdict = "reject", code = "unbound_argument" }', False),
+        ('{ verdict = "reject", reason = "literal" }', False),
+        ('{ status = "rejected", calls = [] }', False),
+        ('{ status = "failed", calls = ["till.pay"] }', False),
+    ],
+)
+def test_check_asks_for_the_code_of_an_expected_refusal(
+    expect: str, is_hinted: bool, tercet: Tercet, till: Path
+) -> None:
+    """A scenario that any refusal would satisfy gets a note with its line; it is a note, so the scenarios still run."""
+    write(till, paying("", expect))
+    done = tercet("check", till, "--json")
+    notes = [each for each in done.json["problems"] if each["code"] == "scenario_without_code"]
+    assert (done.code, len(notes)) == (0, int(is_hinted))
+    for note in notes:
+        assert (note["severity"], note["file"], note["row"]) == ("note", "scenarios/one.toml", 6)
+        assert "tercet test" in note["remedy"]
+    assert tercet("test", till, "--json").code in (0, 5)
 
 
 def test_the_flavours_of_a_new_pack_can_be_combined(tercet: Tercet, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tercet.contracts.errors import PackError, PlanError, UsageError
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.packs.scenario import Scenario
+from tercet.contracts.packs.scenario import Expectation, Scenario
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.problem import Problem
@@ -37,8 +37,8 @@ class LoadedScenario:
 def load_scenarios(path: str | os.PathLike[str], pack: Pack) -> tuple[LoadedScenario, ...]:
     """Return the scenarios of a pack's folder, by file and place; raise `PackError` with every problem in them."""
     loaded, problems = read_all(path, pack.parts)
-    if problems:
-        raise PackError(problems)
+    if errors := [problem for problem in problems if problem.severity == "error"]:
+        raise PackError(errors)
     if not loaded:
         raise UsageError(
             f"{path} has no scenarios",
@@ -104,6 +104,16 @@ def _problems(scenario: Scenario, parts: Parts) -> Iterator[Problem]:
     if sum(map(bool, (scenario.plan, scenario.planner, scenario.script))) > 1:
         message = "plan, planner and script all say where the plan comes from"
         yield _problem(scenario, "plan", "scenario_plan", message, "keep one of them")
+    if _expects_any_refusal(scenario.expect):
+        message = "any refusal would do: it passes also if the plan is refused for another reason than its name says"
+        remedy = 'add code = "…" to expect; with a wrong one, tercet test shows the actual one'
+        note = _problem(scenario, "expect", "scenario_without_code", message, remedy)
+        yield note.model_copy(update={"severity": "note"})
+
+
+def _expects_any_refusal(expect: Expectation) -> bool:
+    is_refused = expect.verdict in ("replan", "reject") or (expect.status == "failed" and expect.calls == ())
+    return is_refused and expect.code is None and expect.reason is None
 
 
 def _problem(scenario: Scenario, key: str, code: str, message: str, remedy: str) -> Problem:
