@@ -179,7 +179,10 @@ def test_without_the_library_for_signatures_it_is_told_first(
     ):
         answer = tercet(*words, "--json")
         assert code(answer) == (2, "extra_missing")
-        assert answer.json["error"]["remedy"] == "pip install 'tercet[signing]'"
+        assert (
+            answer.json["error"]["remedy"]
+            == "install the extra signing from where you have Tercet: pip install './tercet[signing]' beside a clone"
+        )
     assert tercet("verify-bundle", "b.tercet").code == 0
     assert tercet("signing-keys", "list").code == 0
 

@@ -20,7 +20,7 @@ def test_the_answer_is_one_code_and_one_command() -> None:
     assert (error.code, error.message, error.remedy) == (
         "extra_missing",
         "tuning needs optuna, which is not installed",
-        "pip install 'tercet[tuning]'",
+        "install the extra tuning from where you have Tercet: pip install './tercet[tuning]' beside a clone",
     )
 
 

