@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,7 +26,7 @@ from playwright.sync_api import sync_playwright
 from typer.testing import CliRunner
 
 from console.browser import CHROMIUM
-from pages import BROWSER, ENDS, SHOWN_ID, Block, demand_lines, promised_code, read_lines
+from pages import BROWSER, ENDS, SHOWN_ID, Block, demand_lines, promised_code, read_blocks, read_lines
 from tercet.cli.main import app
 
 SHOWN_SERVICE = "http://127.0.0.1:8700"
@@ -43,6 +43,7 @@ PATIENCE_S = 120
 _ID = re.compile(r"\bses_[0-9a-f]{16}\b")
 _KEY = re.compile(r"\btck_[\w-]+")
 _LINK = re.compile(r"https?://\S+token=\S+")
+_ELSEWHERE = re.compile(r"\b(?:second terminal|other machines|one machine)\b")
 _SET = re.compile(r"^(?P<name>[A-Z_]+)=(?P<value>\S*)$")
 _ACTION = re.compile(
     r"(?P<verb>open|press|choose|type) \*\*(?P<what>[^*]+)\*\*(?: (?:under|into) \*\*(?P<label>[^*]+)\*\*)?",
@@ -143,8 +144,8 @@ class Reader:
     def type(self, line: str) -> str:
         """Carry a line out, and return what it prints."""
         code = promised_code(line)
-        is_server = bool(SERVERS.intersection(line.split("tercet ", 1)[-1].split()[:1]))
-        if is_server and "worker" not in line:
+        stays = is_server(line)
+        if stays and "worker" not in line:
             self.port = free_port()
         words = shlex.split(self.replace(line), comments=True)
         env = {**self.env}
@@ -159,7 +160,7 @@ class Reader:
             return subprocess.run(words, capture_output=True, text=True, check=True).stdout
         if not words or words[0] in LEFT_OUT:
             return ""
-        if words[0] == "tercet" and (is_server or words[-1] == "&"):
+        if words[0] == "tercet" and (stays or words[-1] == "&"):
             self.start([word for word in words[1:] if word != "&"], env)
             return ""
         if words[0] == "tercet":
@@ -183,6 +184,12 @@ class Reader:
                 return self.run_database(name, rest)
             case _:
                 assert words[0] in SHELL, f"a page shows {words[0]}, which this test does not know"
+        if words[0] == "cp":
+            words = [
+                name
+                for word in words
+                for name in (sorted(map(str, Path().glob(word))) if "*" in word else [word])
+            ]
         if words[0] == "cat":
             wait_for(Path(words[1]).exists, f"{words[1]} did not appear")
         done = subprocess.run(words, capture_output=True, text=True, check=True, env={**os.environ, **env})
@@ -317,6 +324,30 @@ class Hands:
         self._thread.submit(self._browser.close).result()
         self._thread.submit(self._playwright.stop).result()
         self._thread.shutdown()
+
+
+def find_stuck_lines(page: Path) -> Iterator[str]:
+    """Yield the commands of a page that a reader cannot type because a server is in the foreground of their terminal.
+
+    A server ends its block, and unless it is the last command of the page, the two lines above its block name a second
+    terminal or another machine.
+    """
+    lines = page.read_text(encoding="utf-8").splitlines()
+    blocks = [block for block in read_blocks(page) if block.language in {"sh", "console"} and not block.title]
+    for block in blocks:
+        typed = [line for line, _ in read_lines(block)]
+        for number, line in enumerate(typed, start=1):
+            if not is_server(line) or line.rstrip().endswith("&"):
+                continue
+            yield from typed[number:]
+            above = " ".join(line for line in lines[max(0, block.row - 5) : block.row - 1] if line)
+            if block is not blocks[-1] and not _ELSEWHERE.search(above):
+                yield line
+
+
+def is_server(line: str) -> bool:
+    """Return whether a line starts a server of Tercet."""
+    return bool(SERVERS.intersection(line.partition("tercet ")[2].split()[:1]))
 
 
 def free_port() -> int:

@@ -26,9 +26,9 @@ from typing import Any
 
 import pytest
 
-from pages import ROOT, WALKTHROUGHS, demand_lines, page_name, read_steps
+from pages import ROOT, SHOWN, WALKTHROUGHS, demand_lines, page_name, read_lines, read_steps
 from plugins.postgres import PostgresServer
-from readers import Reader, wait_for
+from readers import Reader, find_stuck_lines, wait_for
 from service.receivers import Hook, open_hook
 
 
@@ -76,6 +76,42 @@ def test_the_slow_bank_answers_before_its_call_times_out() -> None:
     exec(code, names)  # noqa: S102 - it is our own page
     assert seconds
     assert max(seconds) * 1_000 < names["transfer"].timeout_ms
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=page_name)
+def test_no_server_keeps_a_reader_from_the_next_line(page: Path) -> None:
+    """A server in the foreground is the last line of its block, and the page names the terminal or machine for it."""
+    if page.name != "cli.md":  # a list of examples, not of steps
+        assert list(find_stuck_lines(page)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "stuck"),
+    [
+        ("Start it:\n\n```sh\ntercet serve a\n```\n", []),
+        ("```sh\ntercet serve a &\ntercet list\n```\n", []),
+        ("```sh\ntercet serve a\ntercet list\n```\n", ["tercet list"]),
+        ("Start it:\n\n```sh\nX=1 tercet console a\n```\n\n```sh\nls\n```\n", ["X=1 tercet console a"]),
+        ("In a second terminal:\n\n```sh\ntercet worker a\n```\n\n```sh\nls\n```\n", []),
+    ],
+)
+def test_a_reader_who_would_be_stuck_is_noticed(text: str, stuck: list[str], tmp_path: Path) -> None:
+    """What comes behind a server in its block, and a server in a terminal that is needed again."""
+    page = tmp_path / "page.md"
+    page.write_text(text, encoding="utf-8")
+    assert list(find_stuck_lines(page)) == stuck
+
+
+def test_a_backup_holds_every_file_of_a_journal(reader: Reader) -> None:
+    """The commands of the page copy the database with its log and its list of commits, and nothing else."""
+    files = ["tercet.db", "tercet.db-heads", "tercet.db-shm", "tercet.db-wal"]
+    for name in [*files, "notes.txt"]:
+        Path(name).write_text(name, encoding="utf-8")
+    block = next(each for each in read_steps(ROOT / "docs/how-to/back-up-and-erase.md") if "cp " in each.body)
+    for line, _ in read_lines(block):
+        if not line.startswith("tercet"):
+            reader.type(line)
+    assert sorted(path.name for path in Path("copy").iterdir()) == files
 
 
 def link_in(hook: Hook) -> str:
