@@ -31,7 +31,8 @@ An error is reported with its remedy on stderr, or with `--json` on stdout as `{
 | 5 | a run failed, was escalated, rejected or cancelled, or expired; or its journal failed (full, locked, damaged or removed while in use): what was written before is safe; or a check or a list found damage |
 | 130 | interrupted |
 
-Ids of sessions and gates may be abbreviated: `tercet show 4be1` shows the only session whose id begins with `ses_4be1`.
+Ids of sessions and gates may be abbreviated to four characters or more: `tercet show 4be1` shows the only session whose id begins with `ses_4be1`.
+Where a gate is named, its session is enough if no other gate of it is open: `tercet approve 4be1`.
 
 | shortcut | command |
 |---|---|

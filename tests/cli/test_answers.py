@@ -15,7 +15,7 @@ import pytest
 from tercet.journal.opening import open_journal
 
 from .harness import Tercet
-from .office import POST, READ, RUSH, SEND, Office, code_of
+from .office import FACT, POST, READ, RUSH, SEND, Office, code_of
 from .runs import BAKERY, LOOK, Kitchen, bake, knead
 
 
@@ -97,6 +97,19 @@ def test_a_wrong_answer_is_typed_and_changes_nothing(
     assert code_of(answer) == (2, code)
     (left,) = office.tercet("gates", "list", "--json").json["gates"]
     assert (left["id"], left["approvals"]) == (gate, [])
+
+
+def test_a_session_with_two_open_gates_lists_them(office: Office) -> None:
+    """Its id alone does not say which of them is answered."""
+    to = {"$evidence": f"{FACT}#/to"}
+    letters = [{**SEND, "id": text, "params": {"to": to, "text": text}} for text in ("one", "two")]
+    session = office.run(*letters)
+    error = office.say("clerk_1", "gates", "approve", session[4:12]).json["error"]
+    assert (error["code"], error["message"]) == (
+        "ambiguous_gate",
+        f"session {session} waits at several gates",
+    )
+    assert error["remedy"] == f"name one of {session}.g1, {session}.g2"
 
 
 def test_an_extension_without_amounts_names_the_options(office: Office, gate: str) -> None:

@@ -166,15 +166,27 @@ def test_a_gate_that_was_never_opened_is_said_not_to_exist(tercet: Tercet, quest
     assert error["remedy"] == f"did you mean {question}?"
 
 
-@pytest.mark.parametrize("words", [("deny",), ("show",)])
-def test_a_session_in_the_place_of_a_gate_leads_to_its_gate(
-    tercet: Tercet, question: str, words: tuple[str, ...]
+@pytest.mark.parametrize("length", [4, 9, 16])
+def test_a_gate_is_named_by_its_session_if_no_other_is_open(
+    tercet: Tercet, question: str, length: int
 ) -> None:
-    """A session waits at one gate mostly, so its id is an easy slip."""
+    """By the whole id of the session or the first letters, with or without `ses_`; closed gates are listed."""
     session = question.rpartition(".")[0]
-    error = tercet("gates", *words, session, "--json").json["error"]
-    assert error["message"] == f"{session} is a session, not a gate"
-    assert error["remedy"] == f"did you mean {question}?"
+    letters = session.removeprefix("ses_")[:length]
+    for name in (letters, f"ses_{letters}"):
+        assert tercet("gates", "show", name, "--json").json["id"] == question
+    done = tercet("gates", "settle", letters, "--did-not-happen", "--json")
+    assert (done.code, done.json["gate"]) == (0, question)
+    error = tercet("gates", "settle", letters, "--did-not-happen", "--json").json["error"]
+    assert (error["code"], error["message"]) == ("gate_not_open", f"session {session} has no open gate")
+    assert error["remedy"] == f"its closed gates are {question}"
+
+
+def test_the_number_of_a_gate_alone_names_no_session(tercet: Tercet, question: str) -> None:
+    """It is what a run's last line says, so the answer shows the whole form."""
+    error = tercet("gates", "show", "g1", "--json").json["error"]
+    assert (error["code"], error["message"]) == ("unknown_gate", "'g1' names no session")
+    assert "ses_0123456789abcdef.g1" in error["remedy"]
 
 
 def test_a_refused_answer_names_the_command_and_who_answered_before(tercet: Tercet, question: str) -> None:

@@ -115,6 +115,7 @@ def test_a_refund_at_a_service(tercet: Tercet, hosted: Hosted, people: dict[str,
     assert (own.code, own.json["error"]["code"]) == (2, "own_gate")
     shown = people["lead"]("gates", "show", gate[4:10] + gate[gate.index(".") :], is_json=False)
     assert ("24,500" in shown.text, hosted.url in shown.text) == (True, True)
+    assert people["lead"]("gates", "show", gate[4:10]).json["id"] == gate
     answer = lead.paste(next(line for line in waiting.json["next"] if "approve" in line))
     assert (answer.code, answer.json["actor"], answer.json["roles"]) == (
         0,

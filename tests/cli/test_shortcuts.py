@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import count
+from types import SimpleNamespace
+
 import pytest
 
 from tercet.cli.main import COMMANDS, SHORTCUTS, SYNONYMS
+from tercet.runtime import options
 
 from .harness import REFUNDS, Tercet
 from .runs import BAKERY, LOOK, ORDER_881, REFUND, Kitchen
@@ -63,6 +67,22 @@ def test_no_mistake_is_answered_with_a_command_that_deletes(tercet: Tercet, word
     assert "tercet sessions prune" in tercet("prune", "--json").json["error"]["remedy"]
 
 
+@pytest.mark.parametrize("name", [name for name in SHORTCUTS if name not in ("list", "status")])
+def test_a_shortcut_without_its_argument_is_named_as_it_was_typed(tercet: Tercet, name: str) -> None:
+    """The remedy and its example say `tercet logs`, not the command that it stands for."""
+    error = tercet(name, "--json").json["error"]
+    named = "GATE" if name in ("approve", "deny") else "ID"
+    assert error["message"] == f"missing argument '{named}'"
+    remedy = f"tercet {name} --help lists its arguments and options; an example: tercet {name} ses_0123456789abcdef"
+    assert error["remedy"].startswith(remedy)
+
+
+def test_a_wrong_option_of_a_shortcut_names_the_shortcut(tercet: Tercet) -> None:
+    """As for a missing argument."""
+    error = tercet("status", "--statis", "failed", "--json").json["error"]
+    assert error["remedy"] == "did you mean --status? tercet status --help lists its arguments and options"
+
+
 def test_what_is_suggested_exists() -> None:
     """Neither a shortcut nor a synonym leads to a command that is gone."""
     assert {" ".join(words[:2]) for words in SHORTCUTS.values()} <= set(COMMANDS)
@@ -82,12 +102,34 @@ def test_an_id_may_be_abbreviated(tercet: Tercet, kitchen: Kitchen) -> None:
     assert tercet("gates", "deny", f"{session[4:9]}.g1", "--json").json["gate"] == f"{session}.g1"
 
 
-def test_an_ambiguous_id_lists_the_candidates(tercet: Tercet, kitchen: Kitchen) -> None:
+def test_an_ambiguous_id_lists_the_candidates(
+    tercet: Tercet, kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is guessed where two sessions begin alike."""
+    numbers = count(1)
+
+    def urandom(size: int) -> bytes:
+        return b"\xab\x12" + next(numbers).to_bytes(size - 2, "big")
+
+    monkeypatch.setattr(options, "os", SimpleNamespace(urandom=urandom))
     found = [tercet(*REFUND, ORDER_881, "--json").json["session_id"] for _ in "12"]
-    error = tercet("sessions", "show", "ses_", "--json").json["error"]
+    error = tercet("sessions", "show", "ab12", "--json").json["error"]
     assert error["code"] == "ambiguous_session"
     assert error["remedy"] == f"type more of it: {', '.join(sorted(found))}"
+
+
+@pytest.mark.parametrize("length", [0, 1, 3])
+@pytest.mark.parametrize("prefix", ["ses_", ""])
+def test_too_few_letters_name_no_session(tercet: Tercet, kitchen: Kitchen, length: int, prefix: str) -> None:
+    """Although the journal has only one session: a slip must not cancel it."""
+    session = tercet(*REFUND, ORDER_881, "--json").json["session_id"]
+    name = f"{prefix}{session.removeprefix('ses_')[:length]}"
+    for words in (("cancel", name), ("show", name), ("replay", name), ("deny", f"{name}.g1")):
+        if name or words[0] in ("cancel", "show"):
+            error = tercet(*words, "--json").json["error"]
+            assert error["message"] == f"'{name}' is too short to name a session"
+            assert "at least 4 characters" in error["remedy"]
+    assert tercet("show", session, "--json").json["status"] == "awaiting_gate"
 
 
 @pytest.mark.parametrize("name", ["zz", "ses_zz", "ses_0000000000000000"])

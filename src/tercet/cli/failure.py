@@ -61,7 +61,7 @@ class Failure:
 def describe_failure(error: Exception, command: str = "", examples: str = "") -> Failure:
     """Return the failure that an exception stands for.
 
-    `command` is the one that was called, such as `sessions list`, with the examples of its help, one a line.
+    `command` is the one that was called, such as `sessions list` or `logs`, with the examples of its help, one a line.
     """
     complaint = getattr(error, "format_message", None)
     if callable(complaint):
@@ -137,8 +137,8 @@ def _bug(what: str) -> Failure:
 
 
 def _help_for(error: object, command: str, examples: str) -> str:
-    # The parser does not say where an option lacks its value.
-    path = getattr(getattr(error, "ctx", None), "command_path", "") or f"tercet {command}".strip()
+    # The parser knows the command only by its full name, and does not say where an option lacks its value.
+    path = f"tercet {command}" if command else getattr(getattr(error, "ctx", None), "command_path", "tercet")
     remedy = f"{path} --help lists its arguments and options"
     near = getattr(error, "possibilities", None)
     if near:

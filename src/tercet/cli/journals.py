@@ -175,8 +175,12 @@ def _masked(parameter: str) -> str:
 
 MOST_NAMED = 10
 """The number of sessions that are listed for an ambiguous id."""
+FEWEST_LETTERS = 4
+"""The number of characters of an id, without `ses_`, that name a session: fewer are easily a slip."""
 _PREFIX = "ses_"
 _WHOLE = re.compile(r"ses_[0-9a-f]{16}", re.ASCII)
+_LETTERS = re.compile(r"[0-9a-f]*", re.ASCII)
+_GATE_NUMBER = re.compile(r"g[0-9]+", re.ASCII)
 
 
 def complete_session(ctx: typer.Context, value: str | None) -> str | None:
@@ -185,7 +189,46 @@ def complete_session(ctx: typer.Context, value: str | None) -> str | None:
 
 
 def complete_gate(ctx: typer.Context, value: str | None) -> str | None:
-    """Return the full id of a gate or correction of a session that an argument names."""
+    """Return the full id of a gate that an argument names: by its id, or by its session if that has one open gate."""
+    name = value or ""
+    if "." in name:
+        return complete_part(ctx, name)
+    if _GATE_NUMBER.fullmatch(name):
+        raise UsageError(
+            f"'{name}' names no session",
+            code="unknown_gate",
+            remedy=f"put the session's id in front of it: tercet gates list shows the open gates, such as ses_0123456789abcdef.{name}",
+        )
+    if not _LETTERS.fullmatch(name.removeprefix(_PREFIX)):
+        return value
+    url = ctx.params["journal"]
+    session = find_session(name, url)
+    return use_journal(url, lambda journal: _find_open_gate(journal, session))
+
+
+async def _find_open_gate(journal: Journal, session: str) -> str:
+    """Return the only open gate of a session; raise `UsageError` if it has none or several."""
+    state = await load_state(journal, tenant_of(journal), session)
+    if len(state.gates) == 1:
+        return next(iter(state.gates))
+    if state.gates:
+        raise UsageError(
+            f"session {session} waits at several gates",
+            code="ambiguous_gate",
+            remedy=f"name one of {', '.join(state.gates)}",
+        )
+    earlier = ", ".join(f"{session}.g{number}" for number in range(1, state.opened + 1))
+    raise UsageError(
+        f"session {session} has no open gate",
+        code="gate_not_open",
+        remedy=f"its closed gates are {earlier}"
+        if earlier
+        else f"tercet sessions show {session} shows its status",
+    )
+
+
+def complete_part(ctx: typer.Context, value: str | None) -> str | None:
+    """Return the full id of a part of a session, such as a correction, that an argument names."""
     session, dot, rest = (value or "").rpartition(".")
     return f"{find_session(session, ctx.params['journal'])}{dot}{rest}" if session else value
 
@@ -198,7 +241,7 @@ def complete_run(ctx: typer.Context, value: str | None) -> str | None:
 def find_session(name: str, url: str) -> str:
     """Return the one session of the journal at `url` whose id begins with a name, with or without `ses_`.
 
-    A full id is returned unchanged, without reading the journal. Raises `UsageError` if no session or several match.
+    An abbreviation has at least `FEWEST_LETTERS` characters. A full id is returned unchanged, without reading the journal. Raises `UsageError` if no session or several match.
     """
     if is_session(name):
         return name
@@ -206,14 +249,22 @@ def find_session(name: str, url: str) -> str:
     found = use_journal(
         url, lambda journal: journal.session_ids(tenant_of(journal), prefix, limit=MOST_NAMED + 1)
     )
-    if len(found) == 1 or prefix in found:
-        return prefix if prefix in found else found[0]
+    if prefix in found:
+        return prefix
     if not found:
         raise UsageError(
             f"there is no session {name}",
             code="unknown_session",
             remedy="tercet sessions list shows the sessions of this journal",
         )
+    if len(prefix) < len(_PREFIX) + FEWEST_LETTERS:
+        raise UsageError(
+            f"'{name}' is too short to name a session",
+            code="ambiguous_session",
+            remedy=f"type at least {FEWEST_LETTERS} characters of its id; tercet sessions list shows the ids",
+        )
+    if len(found) == 1:
+        return found[0]
     more = ", …" if len(found) > MOST_NAMED else ""
     raise UsageError(
         f"several session ids begin with '{name}'",
@@ -235,11 +286,19 @@ def is_bundle(name: str) -> bool:
 
 SessionId: TypeAlias = Annotated[
     str,
-    argument("ID", "The session's id, or a unique prefix of it.", callback=complete_session),
+    argument(
+        "ID",
+        "The session's id, or its first characters: at least four, and as many as make it unique.",
+        callback=complete_session,
+    ),
 ]
 GateId: TypeAlias = Annotated[
     str,
-    argument("GATE", "The gate's id, such as ses_0123456789abcdef.g1.", callback=complete_gate),
+    argument(
+        "GATE",
+        "The gate's id, such as ses_0123456789abcdef.g1, or its session's if no other gate of it is open.",
+        callback=complete_gate,
+    ),
 ]
 
 

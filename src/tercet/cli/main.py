@@ -99,7 +99,8 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run a command and exit with its code."""
-        words = expand_shortcut(sys.argv[1:] if args is None else list(args))
+        typed = sys.argv[1:] if args is None else list(args)
+        words = expand_shortcut(typed)
         try:
             code = super().main(
                 words,
@@ -112,7 +113,7 @@ class Commands(TyperGroup):
         except (KeyboardInterrupt, typer.Abort):
             code = ExitCode.INTERRUPTED
         except Exception as error:  # noqa: BLE001 - the last place that can turn it into a message
-            code = _report_error(error, words)
+            code = _report_error(error, words, typed)
         if standalone_mode:
             sys.exit(int(code or 0))
         return code
@@ -129,13 +130,18 @@ class Commands(TyperGroup):
             formatter.write_dl([(name, f"tercet {' '.join(words)}") for name, words in SHORTCUTS.items()])
 
 
-def _report_error(error: Exception, words: Sequence[str]) -> ExitCode:
+def _report_error(error: Exception, words: Sequence[str], typed: Sequence[str]) -> ExitCode:
+    """Print an error; its remedy names the shortcut that was typed, not the command that it stands for."""
     # Imported late, like the commands: it needs the error types of many packages.
     from tercet.cli.failure import describe_failure, report, wants_json  # noqa: PLC0415
 
     known = (" ".join(words[:length]) for length in (2, 1))
     command = next((each for each in known if each in COMMANDS), "")
-    failure = describe_failure(error, command, COMMANDS[command].load()[1] if command else "")
+    shortcut = typed[0] if typed[:1] != words[:1] else ""
+    examples = COMMANDS[command].load()[1] if command else ""
+    if shortcut:
+        examples = examples.replace(f"tercet {command}", f"tercet {shortcut}")
+    failure = describe_failure(error, shortcut or command, examples)
     report(failure, as_json=wants_json(words))
     return failure.exit_code
 

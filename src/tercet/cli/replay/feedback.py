@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tercet.cli import ExitCode
 from tercet.cli.inputs import read_input
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, complete_gate, complete_session, use_journal
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, complete_part, complete_session, use_journal
 from tercet.cli.options import AsJson, Force, argument, option
 from tercet.cli.replay.runs import make_folder, require_writable, write_file
 from tercet.cli.screen import Screen, print_json, respond
@@ -136,7 +136,7 @@ async def _require_pack(journal: Journal, name: str) -> None:
 
 def golden(
     feedback: Annotated[
-        str, argument("ID", "The correction, as tercet feedback list names it.", callback=complete_gate)
+        str, argument("ID", "The correction, as tercet feedback list names it.", callback=complete_part)
     ],
     *,
     to: Annotated[Path, option("FOLDER", "The folder of golden runs; it is created if it does not exist.")],

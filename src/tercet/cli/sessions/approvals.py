@@ -16,7 +16,7 @@ from tercet.cli.inputs import read_json
 from tercet.cli.journals import GateId
 from tercet.cli.options import argument, flag, option, takes
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.sessions.messages import Delivery, MessageOptions, demand_opened, session_of
+from tercet.cli.sessions.messages import Delivery, MessageOptions, demand_opened
 from tercet.cli.sessions.next_commands import Commands
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
@@ -268,7 +268,7 @@ def _answer(
             changes=changes,
         )
 
-    delivery, commands = options.send(session_of(gate), build)
+    delivery, commands = options.send(messages.session_of(gate), build)
     told = _AnswerReport(gate=gate, answer=answer, delivery=delivery, commands=commands)
     if options.as_json:
         print_json(told.as_json())

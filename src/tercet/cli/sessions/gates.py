@@ -12,13 +12,14 @@ from tercet.cli.journals import DEFAULT, TENANT, GateId, JournalUrl, read_sessio
 from tercet.cli.options import AsJson
 from tercet.cli.remote import as_remote
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.sessions.messages import demand_opened, session_of
+from tercet.cli.sessions.messages import demand_opened
 from tercet.cli.sessions.next_commands import Commands, commands_for
 from tercet.cli.sessions.people import ActorsPath, local_user_from, refuse_actors
 from tercet.cli.sessions.session_json import gate_json
 from tercet.cli.sessions.sessions import damage_exit, damage_json, show_damage
 from tercet.contracts.gate import HandOff
 from tercet.core import events as e
+from tercet.core.messages import session_of
 from tercet.core.state import OpenGate
 from tercet.engine.checks.journal import DamagedSession
 from tercet.engine.lists import open_gates

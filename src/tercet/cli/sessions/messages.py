@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, is_session, journal_at
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Note
 from tercet.cli.remote import THE_SERVICE, acting_as, method_for, open_remote
 from tercet.cli.run.runner import process_name
@@ -30,7 +30,6 @@ from tercet.cli.sessions.people import (
 )
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
-from tercet.core import messages
 from tercet.core.fold.base import owners_of
 from tercet.core.messages import Message, Reply
 from tercet.core.state import State
@@ -135,11 +134,6 @@ def _others(said: Message, state: State) -> list[str]:
     ]
 
 
-def session_of(gate: str) -> str:
-    """Return the session of a gate. A session's own id is taken too: the error about the gate then names the open ones."""
-    return gate if is_session(gate) else messages.session_of(gate)
-
-
 def demand_opened(gate: str, state: State) -> None:
     """Raise `UsageError` for a gate that its session never opened."""
     session, _, number = gate.rpartition(".g")
@@ -147,9 +141,7 @@ def demand_opened(gate: str, state: State) -> None:
         return
     gates = " or ".join(state.gates)
     raise UsageError(
-        f"{gate} is a session, not a gate"
-        if is_session(gate)
-        else f"there is no gate g{printable(number, 20)} in session {session}",
+        f"there is no gate g{printable(number, 20)} in session {session}",
         code="gate_not_open",
         remedy=f"did you mean {gates}?" if gates else "tercet gates list shows the open gates",
     )
