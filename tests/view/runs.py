@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -131,6 +132,8 @@ def _value(hint: Any, text: str, copies: int) -> Any:
         return {text: _value(arguments[1], text, copies)}
     if hint in (Status, EventLine):
         return Status(text, "bad", text) if hint is Status else EventLine(text, "bad", text, text)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return next(iter(hint))
     if isinstance(hint, type) and is_dataclass(hint):
         return filled(hint, text, copies)
     return {str: text, int: 1, float: 0.4, bool: True}[hint]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tercet.contracts.gate import HandOff
+from tercet.contracts.mode import Trust
 from tercet.contracts.plan import compensated_step
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values import pointer
@@ -15,6 +16,7 @@ from tercet.core.approval import diagnosis_of
 from tercet.core.events.gate import GateKind
 from tercet.core.fold.session import ESCALATED
 from tercet.core.state import Answer, OpenGate, State
+from tercet.critic.checks.flow import described_trust
 from tercet.view.earlier_calls import EarlierCallView, SimilarCall, recent_call, repeated_calls
 from tercet.view.events import RunData, describe
 from tercet.view.hand_off import HandOffView, PlannedStep, hand_off_view
@@ -50,13 +52,15 @@ class Parameter:
     name: str
     value: Any
     source: str
+    trust: Trust | None
+    """The trust of its source; None if none is stated, as for a default of the tool."""
     is_authority: bool
     is_default: bool
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the source is trusted."""
-        return "untrusted" not in self.source
+        """Whether no part of it is known to be untrusted."""
+        return self.trust is not Trust.UNTRUSTED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +70,9 @@ class CompensationView:
     tool: str
     """Empty if there is no compensation."""
     params: JsonObject
-    sources: Mapping[str, Any]
+    sources: Mapping[str, str]
+    untrusted: tuple[str, ...]
+    """The parameters whose source is untrusted."""
     note: str
 
     @property
@@ -135,7 +141,8 @@ def _call(step: str, shown: JsonObject, digest: str, *, is_further: bool) -> Cal
             Parameter(
                 name=name,
                 value=value,
-                source=str(sources.get(name) or ""),
+                source=(source := str(sources.get(name) or "")),
+                trust=described_trust(source),
                 is_authority=name in authority,
                 is_default=(name,) in defaults,
             )
@@ -162,24 +169,27 @@ def _compensation(shown: JsonObject) -> CompensationView | None:
     """Return how a call is compensated; None if the gate does not show it."""
     undo = as_object(shown.get("compensation"))
     if shown.get("no_compensation"):
-        return CompensationView(
-            tool="", params={}, sources={}, note=f"it cannot be compensated: {shown['no_compensation']}"
-        )
+        return _no_compensation(f"it cannot be compensated: {shown['no_compensation']}")
     if not undo:
         is_final = shown.get("reversibility") == "irreversible"
-        return (
-            CompensationView(tool="", params={}, sources={}, note="it cannot be compensated")
-            if is_final
-            else None
-        )
+        return _no_compensation("it cannot be compensated") if is_final else None
     note = "approved together with the call"
     if undo.get("error"):
         note = f"it cannot be made: {undo['error']}"
     elif undo.get("proposed"):
         note = "proposed by the plan: approved here only if it is complete and needs no other gate"
+    sources = {name: str(source) for name, source in (as_object(undo.get("sources")) or {}).items()}
     return CompensationView(
-        tool=str(undo.get("tool")), params=as_object(undo.get("params")) or {}, sources=as_object(undo.get("sources")) or {}, note=note
-    )  # fmt: skip
+        tool=str(undo.get("tool")),
+        params=as_object(undo.get("params")) or {},
+        sources=sources,
+        untrusted=tuple(name for name, text in sources.items() if described_trust(text) is Trust.UNTRUSTED),
+        note=note,
+    )
+
+
+def _no_compensation(note: str) -> CompensationView:
+    return CompensationView(tool="", params={}, sources={}, untrusted=(), note=note)
 
 
 # --- outputs ---

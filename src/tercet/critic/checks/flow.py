@@ -24,6 +24,7 @@ Policies, limits and marks can rule these out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -128,6 +129,21 @@ def describe_origins(origins: Iterable[Origin]) -> dict[str, str]:
         text = f"{source}, {origin.trust}" + (f": {origin.detail}" if origin.detail else "")
         described[name] = f"{described[name]}; {text}" if name in described else text
     return described
+
+
+_UNTRUSTED = re.compile(rf", {Trust.UNTRUSTED}(?=: |; |$)")
+_TRUSTED = re.compile(rf", {Trust.TRUSTED}(?=: |; |$)")
+
+
+def described_trust(text: str) -> Trust | None:
+    """Return the trust that a description of `describe_origins` states: untrusted if one of its values is; None if it
+    states none.
+
+    Gates record these descriptions. A name that imitates one can only add a warning.
+    """
+    if _UNTRUSTED.search(text):
+        return Trust.UNTRUSTED
+    return Trust.TRUSTED if _TRUSTED.search(text) else None
 
 
 def trusted_results(review: Review) -> tuple[str, ...]:

@@ -380,22 +380,21 @@ def _call_rows(call: CallView, *, with_sources: bool = False) -> Iterator[Row]:
         if each.is_authority and (letters := strange_letters(each.value)):
             yield "", Text(f"  ! not plain letters: {printable(letters)}", style="yellow")
         if with_sources and each.source:
-            yield "", _source(f"← {each.source}")
+            yield "", _source(f"← {each.source}", is_trusted=each.is_trusted)
     if call.compensation is not None:
         yield from _compensation(call.compensation)
     if call.why:
         yield "why", call.why
 
 
-def _source(source: str) -> Text:
-    text = printable(source, WHOLE)
-    return Text(f"  {text}", style="bold yellow" if "untrusted" in text else "dim")
+def _source(source: str, *, is_trusted: bool) -> Text:
+    return Text(f"  {printable(source, WHOLE)}", style="dim" if is_trusted else "bold yellow")
 
 
 def _compensation(found: CompensationView) -> Iterator[Row]:
     yield "undo", f"{found.tool}{_given(found.params)}; {found.note}" if found.tool else found.note
     for name, source in found.sources.items():
-        yield "", _source(f"{name} ← {source}")
+        yield "", _source(f"{name} ← {source}", is_trusted=name not in found.untrusted)
 
 
 def undo_text(undo: Mapping[str, Any]) -> Text:
