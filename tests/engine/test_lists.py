@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
+import pytest
+
 from tercet.contracts.gate import Gate
+from tercet.core.state import State
+from tercet.engine.lists import ListedSession
+from tercet.engine.rows import details_of, row_of, rows_of_earlier_versions
 
 from .test_gates import gate_of
 from .workshop import ADA, ASK, BOB, Workshop, plan, step
@@ -53,3 +59,15 @@ async def test_a_session_is_listed_in_plain_values(workshop: Workshop) -> None:
         await runtime.deny(gate_of(result), actor=ADA, note="no")
         [row] = await runtime.sessions()
         assert (row.ending, row.reason, row.gates) == ("rejected", "ada denied w: no", ())
+
+
+@pytest.mark.parametrize("escalation", [None, "the budget is used up"])
+def test_an_escalated_session_is_known_by_a_field_and_not_by_its_reason(escalation: str | None) -> None:
+    """A person may pause a run with the words that an escalation records; rows of earlier versions have only the words."""
+    start = msgspec.structs.replace(State().start, request={"intent": "work"}, actor={"id": "ada"})
+    reason = f"escalated: {escalation or 'the oven is hot'}"
+    row = row_of(State(start=start, status="paused", reason=reason, escalation=escalation))
+    assert ListedSession.of(row).is_escalated is (escalation is not None)
+    before, _ = rows_of_earlier_versions(row)
+    assert details_of(before).escalated is None
+    assert ListedSession.of(before).is_escalated

@@ -14,7 +14,7 @@ from tercet.core.messages import session_of
 from tercet.core.state import OpenGate, State
 from tercet.core.transcript import moment
 from tercet.engine.checks.journal import DamagedSession, describe_damage
-from tercet.engine.rows import details_of
+from tercet.engine.rows import details_of, is_escalated
 from tercet.engine.session_reader import load_state
 from tercet.engine.streams.recent_calls import RecentCall
 from tercet.journal.protocol import Journal, SessionRow
@@ -43,6 +43,8 @@ class ListedSession:
     next_step: str | None
     started_at: datetime
     updated_at: datetime
+    is_escalated: bool = False
+    """Whether it is paused since it was escalated."""
 
     @classmethod
     def of(cls, row: SessionRow) -> ListedSession:
@@ -56,6 +58,7 @@ class ListedSession:
             ending=details.ending,
             started_at=moment(row.started_at),
             updated_at=moment(row.updated_at),
+            is_escalated=is_escalated(row),
         )
 
 

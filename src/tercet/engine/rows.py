@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 
 import msgspec
 
+from tercet.core.fold.session import ESCALATED
 from tercet.core.resolve.sessions import due_at
 from tercet.core.state import OpenGate, State
 from tercet.journal.errors import JournalCorrupt
@@ -23,6 +24,8 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     ending: str = ""
     roles: tuple[str, ...] = ()
     """Who answers one of the gates needs one of these roles; empty if that is not so, or not known."""
+    escalated: bool | None = None
+    """Whether a paused session is escalated; None for other sessions, and in rows of earlier versions."""
 
 
 _decode = msgspec.msgpack.Decoder(Details).decode
@@ -34,6 +37,14 @@ def details_of(row: SessionRow) -> Details:
         return _decode(row.details) if row.details else Details()
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
         raise JournalCorrupt(f"the row of session {row.session_id}", f"its details: {error}") from error
+
+
+def is_escalated(row: SessionRow) -> bool:
+    """Return whether a session is paused since it was escalated."""
+    details = details_of(row)
+    if row.status != "paused" or details.escalated is not None:
+        return bool(details.escalated)
+    return details.reason.startswith(ESCALATED)  # a row of an earlier version has no other sign
 
 
 def row_of(state: State) -> SessionRow:
@@ -61,13 +72,14 @@ def row_of(state: State) -> SessionRow:
 
 
 def _details(state: State) -> bytes:
-    if not (state.reason or state.gates or state.ending):
+    if not (state.reason or state.gates or state.ending or state.status == "paused"):
         return b""
     details = Details(
         reason=state.reason[:200],
         gates=tuple(state.gates)[:8],
         ending=state.ending,
         roles=_roles(state.gates.values()),
+        escalated=state.escalation is not None if state.status == "paused" else None,
     )
     return msgspec.msgpack.encode(details)
 
@@ -79,11 +91,17 @@ def _roles(gates: Collection[OpenGate]) -> tuple[str, ...]:
     return () if is_for_all else tuple(sorted({role for roles in asked for role in roles}))
 
 
-def row_of_earlier_version(row: SessionRow) -> SessionRow:
-    """Return a row as it was before rows said who may answer, with the time that its waiting was later set to."""
+def rows_of_earlier_versions(row: SessionRow) -> Iterator[SessionRow]:
+    """Yield a row as it was before rows said what is escalated; and as it was before they said who may answer, with the
+    time that its waiting was later set to."""
+    details = msgspec.structs.replace(details_of(row), escalated=None)
+    row = msgspec.structs.replace(
+        row, details=b"" if details == Details() else msgspec.msgpack.encode(details)
+    )
+    yield row
     may_wait = row.status in ("awaiting_gate", "paused", "in_progress") and row.details
-    details = msgspec.structs.replace(details_of(row), roles=())
-    return msgspec.structs.replace(
+    details = msgspec.structs.replace(details, roles=())
+    yield msgspec.structs.replace(
         row,
         details=msgspec.msgpack.encode(details) if row.details else b"",
         waits_since=row.updated_at if may_wait else None,

@@ -20,7 +20,7 @@ from tercet.core.state import State
 from tercet.engine import checkpoint
 from tercet.engine.checks.retention import add_row, expected_claims, find_claim_faults, find_missing_points
 from tercet.engine.personal.keys import claim_of, is_subject
-from tercet.engine.rows import details_of, row_of, row_of_earlier_version
+from tercet.engine.rows import details_of, row_of, rows_of_earlier_versions
 from tercet.engine.session_reader import load_history, read_checkpoints
 from tercet.engine.streams.audit import age_claim, is_result
 from tercet.engine.streams.kinds import find_foreign
@@ -358,13 +358,13 @@ def _is_of(stored: StoredCheckpoint, state: State | None) -> bool:
 
 
 def _earlier_rows(rows: Iterable[SessionRow], state: State) -> Iterator[SessionRow]:
-    """Yield the rows that earlier versions wrote: without who may answer, and due after two heartbeats, not at once, for
-    sessions whose end was decided."""
+    """Yield the rows that earlier versions wrote: without what is escalated and who may answer, and due after two
+    heartbeats, not at once, for sessions whose end was decided."""
     for row in rows:
-        yield row_of_earlier_version(row)
+        yield from rows_of_earlier_versions(row)
         if row.due_at == row.updated_at:
             later = msgspec.structs.replace(row, due_at=row.updated_at + 2 * state.start.heartbeat)
-            yield from (later, row_of_earlier_version(later))
+            yield from (later, *rows_of_earlier_versions(later))
 
 
 def _differing_fields(row: SessionRow, wanted: SessionRow) -> str:
