@@ -31,7 +31,7 @@ def test_a_run_is_judged_again(tercet: Tercet, kitchen: Kitchen) -> None:
     first, second = run_two(tercet, kitchen)
     shown = tercet("replay", second)
     assert shown.code == 0
-    assert f"replay_equal {second} refunds@1.0.0, awaiting_gate" in shown.text
+    assert f"replay_equal {second} refunds@1.0.0, waiting" in shown.text
     assert "5 verdicts re-derived, 0 taken from the record" in shown.text
     assert "fact 2 COMPLETE: the result of a tool" in shown.text
     told = tercet("replay", "--all", "--json").json

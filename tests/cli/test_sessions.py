@@ -27,7 +27,7 @@ def test_sessions_are_listed_newest_first(tercet: Tercet, kitchen: Kitchen) -> N
     second = started(tercet(*REFUND, ORDER_881))
     lines = tercet("sessions", "list").out.splitlines()
     assert [line.split()[:3] for line in lines] == [
-        [second, "awaiting_gate", "support.refund"],
+        [second, "waiting", "support.refund"],
         [first, "completed", "bake"],
     ]
     assert lines[0].endswith("gate g1")
@@ -35,6 +35,9 @@ def test_sessions_are_listed_newest_first(tercet: Tercet, kitchen: Kitchen) -> N
     (row,) = tercet("sessions", "list", "--status", "completed", "--json").json["sessions"]
     assert (row["session_id"], row["pack"], row["owner"]) == (first, "bakery@1.0.0", "agt_support")
     assert tercet("sessions", "list", "--status", "failed").out == "There is no matching session.\n"
+    for word in ("waiting", "awaiting_gate"):
+        (row,) = tercet("sessions", "list", "--status", word, "--json").json["sessions"]
+        assert (row["session_id"], row["status"]) == (second, "awaiting_gate")
 
 
 def test_a_session_is_shown_as_a_tree(tercet: Tercet, kitchen: Kitchen) -> None:
@@ -151,7 +154,7 @@ def test_an_unknown_status_is_wrong_use(tercet: Tercet, kitchen: Kitchen) -> Non
     """A state that no session has is answered with those that there are."""
     answer = tercet("sessions", "list", "--status", "sleepy")
     assert answer.code == 2
-    assert "awaiting_gate" in answer.err
+    assert "choose one of in_progress, waiting" in answer.err
 
 
 def test_another_pack_does_not_resume_a_session(tercet: Tercet, kitchen: Kitchen) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import Annotated, Any, TypeAlias, get_args, get_type_hints
 
 import typer
 
+from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.runs.session import SessionStatus
 
 
 def option(metavar: str, text: str, *names: str, **given: Any) -> Any:
@@ -90,3 +92,24 @@ def takes(shared: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any
         return run
 
     return decorate
+
+
+# --- statuses ---
+
+
+_RECORDED: tuple[SessionStatus, ...] = get_args(SessionStatus)
+_WAITING = "waiting"
+STATUSES = tuple(_WAITING if each == "awaiting_gate" else each for each in _RECORDED)
+"""The words for `--status`, as lists show them; `awaiting_gate`, as JSON has it, is taken too."""
+
+
+def recorded_status(word: str | None, offered: Sequence[str] = STATUSES) -> SessionStatus | None:
+    """Return the recorded status that a word stands for; raise `UsageError` with those that are offered if there is none."""
+    if word is None:
+        return None
+    recorded = "awaiting_gate" if word == _WAITING else word
+    if recorded in _RECORDED:
+        return recorded
+    raise UsageError(
+        f"unknown status '{word}'", code="unknown_status", remedy=f"choose one of {', '.join(offered)}"
+    )

@@ -23,7 +23,7 @@ __all__ = (
     "ADVICE", "ANSWERS", "CALL_OUTCOMES", "DISPOSITIONS", "ESCALATIONS", "FEATURES", "JUDGED", "MARKS", "OUTPUT_ANSWERS", "QUESTIONS",
     "REPAIRS", "REVIEWS", "RUN_VERDICTS", "SCORES", "SIGN_INS", "STANDINGS", "STEPS", "TOKENS", "TRIGGERS", "TRUST", "TURNS", "UNJUDGED",
     "Standing", "Status", "Tone", "answer_tone", "answer_word", "exit_status", "login_words", "meaning", "need_text",
-    "settlement", "skip_text", "standing", "standing_of", "step_text",
+    "settlement", "skip_text", "standing", "standing_of", "status_word", "step_text",
 )  # fmt: skip
 
 Tone: TypeAlias = Literal["good", "bad", "wait", "busy", "quiet"]
@@ -315,6 +315,11 @@ def standing_of(status: SessionStatus, ending: str, *, is_escalated: bool, has_g
             return "in progress"
         case _:
             assert_never(status)
+
+
+def status_word(status: str) -> str:
+    """Return the word for a recorded status, where its run is not at hand to tell more."""
+    return {"awaiting_gate": "waiting", "in_progress": "in progress"}.get(status, status)
 
 
 def meaning(state: State) -> str:

@@ -15,6 +15,7 @@ from tercet.cli.demo.folder import APPROVER, Answer, Facts, Folder, Scene
 from tercet.cli.screen import Screen
 from tercet.view.terminal.text import count, listed, printable
 from tercet.view.text import reasons_text
+from tercet.view.vocabulary import status_word
 
 Hint = tuple[str, str]
 """A description, and the command."""
@@ -156,7 +157,8 @@ class DemoScreen:
         self._row("why", facts["reason"])
         self._row("remedy", facts["remedy"])
         self._row(
-            "journal", f"{count(facts['calls'], 'call')}; session {facts['session_id']} {facts['status']}"
+            "journal",
+            f"{count(facts['calls'], 'call')}; session {facts['session_id']} {status_word(facts['status'])}",
         )
         self._row(
             "payments",
@@ -211,7 +213,9 @@ class DemoScreen:
 
     def _recovered(self, facts: Facts) -> None:
         self._mark(
-            "✓", "green", f"worker {facts['worker']} made the same call under the same key: {facts['status']}"
+            "✓",
+            "green",
+            f"worker {facts['worker']} made the same call under the same key: {status_word(facts['status'])}",
         )
         self._row("key", listed([_short(key) for key in facts["keys"]]))
         paid = Text.assemble(f"{_refunds(facts['refunds'])}: ", ("paid once", "bold green"))
@@ -231,7 +235,7 @@ class DemoScreen:
         self._mark(
             "✗" if is_over else "·",
             "red" if is_over else "yellow",
-            f"the session is {facts['status']}: nothing was paid",
+            f"the session is {status_word(facts['status'])}: nothing was paid",
         )
         if facts["reason"]:
             self._row("why", facts["reason"])

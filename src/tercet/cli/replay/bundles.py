@@ -21,6 +21,7 @@ from tercet.replay.bundle.layout import SUFFIX, Manifest, Seal
 from tercet.replay.bundle.reading import Answer, Finding, verify_bundle
 from tercet.replay.bundle.signing import PREFIX, BundleDamaged, KeyRing, parse_key, usual_folder
 from tercet.view.terminal.text import count, printable
+from tercet.view.vocabulary import status_word
 
 EXPORT_EXAMPLES = """\
 tercet export ses_0123456789abcdef -o run.tercet --pack examples/refunds
@@ -115,7 +116,7 @@ def _show_exported(screen: Screen, path: Path, exported: Exported) -> None:
 
 def _show_contents(screen: Screen, manifest: Manifest, seal: Seal) -> None:
     screen.put(
-        f"{printable(manifest.session)}, {manifest.status}: {printable(manifest.intent, 80)}",
+        f"{printable(manifest.session)}, {status_word(manifest.status)}: {printable(manifest.intent, 80)}",
         first="  run     ",
     )
     packs = ", ".join(f"{printable(each.ref)} {each.hash[:19]}…" for each in manifest.packs)

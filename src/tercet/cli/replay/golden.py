@@ -25,6 +25,7 @@ from tercet.replay.recording import Recording
 from tercet.replay.replay import replay_many
 from tercet.view.run import ReplayReport
 from tercet.view.terminal.text import count, printable
+from tercet.view.vocabulary import status_word
 
 ADD_EXAMPLES = """\
 tercet golden add ses_0123456789abcdef --to golden
@@ -95,7 +96,8 @@ def _show_kept(screen: Screen, targets: list[Path], reports: Sequence[ReplayRepo
         screen.conclude(f"kept {printable(str(target), 200)}")
         if not _is_over(report):
             screen.put(
-                f"The run is {report.status}, not over: later events are not in the file.", first="  · "
+                f"The run is {status_word(report.status)}, not over: later events are not in the file.",
+                first="  · ",
             )
 
 

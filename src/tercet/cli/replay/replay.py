@@ -24,6 +24,7 @@ from tercet.replay.replay import replay_each
 from tercet.replay.what_if import JudgedAs, Rejudged, VerdictChange, WhatIfReport, rejudge_each
 from tercet.view.run import Count, Difference, ReplayReport
 from tercet.view.terminal.text import count, json_text, printable
+from tercet.view.vocabulary import status_word
 
 MOST = 50
 """If there are more runs, only those that differ are shown."""
@@ -63,9 +64,7 @@ def show_replayed(screen: Screen, tally: Tally) -> None:
 
 
 def _show_report(screen: Screen, report: ReplayReport, *, is_alone: bool) -> None:
-    text = (
-        f"{report.outcome}  {printable(report.session_id, 80)}  {printable(report.pack, 80)}, {report.status}"
-    )
+    text = f"{report.outcome}  {printable(report.session_id, 80)}  {printable(report.pack, 80)}, {status_word(report.status)}"
     screen.conclude(text, is_good=report.is_equal)
     if report.difference is not None:
         show_difference(screen, report.difference)
@@ -124,7 +123,7 @@ def _show_rejudged(screen: Screen, run: Rejudged) -> None:
     screen.say(
         Text.assemble(
             (f"{printable(run.session_id, 80)}", "bold"),
-            f"  {printable(run.intent, 60)}  {run.old_status} → {run.new_status}",
+            f"  {printable(run.intent, 60)}  {status_word(run.old_status)} → {status_word(run.new_status)}",
         )
     )
     if run.change is not None:

@@ -25,7 +25,7 @@ from tercet.core.state import State
 from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
 from tercet.view.terminal.text import count, duration_text, printable, utc_time
 from tercet.view.text import amount_text
-from tercet.view.vocabulary import login_words, step_text
+from tercet.view.vocabulary import login_words, standing, step_text
 
 if TYPE_CHECKING:
     from tercet.view.session import SessionView
@@ -173,7 +173,7 @@ def _print_provenance(trail: Trail, *, as_json: bool) -> None:
 
 def _show(screen: Screen, state: State, origin: Provenance, audit: AuditRecord) -> None:
     start = state.start
-    screen.say(Text.assemble((start.session, "bold"), f"  {state.status}"))
+    screen.say(Text.assemble((start.session, "bold"), f"  {standing(state)}"))
     screen.put(printable(start.request["intent"], 80), first="  asked        ")
     screen.put(f"{origin.task_id}, at {utc_time(state.at)}", first="  run          ")
     show_whole(screen, "  provenance   ", origin.hash)

@@ -7,14 +7,13 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Seque
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias, get_args
+from typing import Annotated, TypeAlias
 
 import typer
 
 from tercet.cli.journals import complete_run, is_bundle, journal_at, tenant_of
-from tercet.cli.options import argument, flag, option
+from tercet.cli.options import argument, flag, option, recorded_status
 from tercet.contracts.errors import ReplayError, TercetError, UsageError
-from tercet.contracts.runs.session import SessionStatus
 from tercet.core.codec import CodecError
 from tercet.core.fold.base import IllegalEvent
 from tercet.engine.session_reader import list_rows
@@ -123,12 +122,7 @@ Everything: TypeAlias = Annotated[bool, flag("Every run of the journal.", "--all
 
 def require_runs(runs: Sequence[str], *, is_all: bool, intent: str | None, status: str | None) -> None:
     """Raise `UsageError` if no run is named, or both runs and --all, or an unknown status."""
-    if status is not None and status not in get_args(SessionStatus):
-        raise UsageError(
-            f"unknown status '{status}'",
-            code="unknown_status",
-            remedy=f"choose one of {', '.join(get_args(SessionStatus))}",
-        )
+    recorded_status(status)
     if bool(runs) == is_all or ((intent or status) and not is_all):
         raise UsageError(
             "name runs by their ids, files or folders, or pass --all",
@@ -170,7 +164,7 @@ def open_runs(
 
 
 async def _names(journal: Journal, intent: str | None, status: str | None) -> list[str]:
-    rows = list_rows(journal, tenant_of(journal), intent=intent, status=status)
+    rows = list_rows(journal, tenant_of(journal), intent=intent, status=recorded_status(status))
     if not (found := [row.session_id async for row in rows]):
         raise UsageError(
             "no run of the journal matches",

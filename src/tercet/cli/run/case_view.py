@@ -195,7 +195,7 @@ def _missing_evidence(case: Case, step: int | None) -> frozenset[str]:
 def _findings(verdict: Verdict, case: Case | None = None) -> tuple[Refusal | None, list[Refusal], int]:
     """Return the decisive refusal, the others without repetitions, and the number of those that only follow from it.
 
-    A fact that several rest on is said once.
+    A shared cause is printed once.
     """
     if not verdict.refusals:
         return None, [], 0

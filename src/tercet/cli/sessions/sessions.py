@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, cast
 
 import msgspec
 from rich.text import Text
@@ -20,7 +20,7 @@ from tercet.cli.journals import (
     tenant_of,
     use_journal,
 )
-from tercet.cli.options import AsJson, flag, option
+from tercet.cli.options import STATUSES, AsJson, flag, option, recorded_status
 from tercet.cli.run.progress import NoProgress, Progress
 from tercet.cli.run.runner import Tell, process_name
 from tercet.cli.run.runner import follow as follow_session
@@ -29,16 +29,14 @@ from tercet.cli.sessions.next_commands import EXIT_CODES, Commands, commands_for
 from tercet.cli.sessions.people import ActorsPath, local_user_from, refuse_actors
 from tercet.cli.sessions.session_json import as_json as session_json
 from tercet.cli.sessions.session_view import show_ending, show_session, standing_style
-from tercet.contracts.errors import UsageError
 from tercet.contracts.runs.session import SessionStatus
 from tercet.core import effects as undoing
 from tercet.core import events as e
-from tercet.core.fold.session import ESCALATED as ESCALATED_REASON
 from tercet.core.state import TERMINAL, State
 from tercet.core.transcript import timestamp
 from tercet.engine.checks.journal import DamagedSession, escape_undecodable, row_fault
 from tercet.engine.personal.sealing import reveal
-from tercet.engine.rows import details_of
+from tercet.engine.rows import details_of, is_escalated
 from tercet.engine.session_reader import load_state, read_record
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, Lease, SessionRow
@@ -48,11 +46,9 @@ from tercet.view.vocabulary import Standing, standing, standing_of
 
 MOST = 200
 ESCALATED = "escalated"
-STATES = (*get_args(SessionStatus), ESCALATED)
-
 LIST_SESSIONS_EXAMPLES = """\
 tercet sessions list
-tercet sessions list --status awaiting_gate --json
+tercet sessions list --status waiting --json
 """
 SHOW_EXAMPLES = """\
 tercet sessions show ses_0123456789abcdef
@@ -69,7 +65,8 @@ tercet sessions watch ses_0123456789abcdef --json
 def list_sessions(
     *,
     status: Annotated[
-        str | None, option("STATUS", f"Only sessions with this status, one of {', '.join(STATES)}.")
+        str | None,
+        option("STATUS", f"Only sessions with this status, one of {', '.join((*STATUSES, ESCALATED))}."),
     ] = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
@@ -79,13 +76,7 @@ def list_sessions(
     Each line shows the status, and the open gate, the next step or the ending of the session. `escalated` selects the
     paused sessions that need a decision by a person. Damaged sessions are listed last, and the exit code is then 5.
     """
-    if status is not None and status not in STATES:
-        raise UsageError(
-            f"unknown status '{status}'",
-            code="unknown_status",
-            remedy=f"choose one of {', '.join(STATES)}",
-        )
-    recorded = "paused" if status == ESCALATED else status
+    recorded = "paused" if status == ESCALATED else recorded_status(status, (*STATUSES, ESCALATED))
     found = use_journal(
         journal, lambda opened: opened.sessions(tenant_of(opened), status=recorded, limit=MOST)
     )
@@ -113,8 +104,7 @@ def standing_of_row(row: SessionRow) -> Standing:
     """Return the status of a session for display, by its row."""
     details = details_of(row)
     status = cast("SessionStatus", row.status)
-    is_escalated = details.reason.startswith(ESCALATED_REASON)  # a list does not read the events
-    return standing_of(status, details.ending, is_escalated=is_escalated, has_gates=bool(details.gates))
+    return standing_of(status, details.ending, is_escalated=is_escalated(row), has_gates=bool(details.gates))
 
 
 def _row_json(row: SessionRow) -> dict[str, Any]:
@@ -138,7 +128,13 @@ def _row_json(row: SessionRow) -> dict[str, Any]:
 
 def _show_rows(screen: Screen, rows: list[SessionRow], now: int) -> None:
     table = [
-        (row.session_id, _word(row), printable(row.intent, 30), ago(now - row.updated_at), _next(row))
+        (
+            row.session_id,
+            standing_of_row(row),
+            printable(row.intent, 30),
+            ago(now - row.updated_at),
+            _next(row),
+        )
         for row in rows
     ]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -147,11 +143,6 @@ def _show_rows(screen: Screen, rows: list[SessionRow], now: int) -> None:
         style = standing_style(standing_of_row(row)).removeprefix("bold ")
         line = Text.assemble((session, "bold"), (status, style), "".join(others).rstrip())
         screen.say(line)
-
-
-def _word(row: SessionRow) -> str:
-    where = standing_of_row(row)
-    return where if where in (ESCALATED, "ending") else row.status
 
 
 def _next(row: SessionRow) -> str:
