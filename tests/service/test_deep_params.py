@@ -59,7 +59,7 @@ async def test_what_nests_too_deeply_is_in_the_audit_log_and_loses_no_other_answ
     """A deep call in a batch is refused, and the other one is carried out."""
     async with open_desk() as desk:
         for count, depth in enumerate((70, 960, 1000), 1):
-            batch = f'[{STOP % ("[" * depth + "]" * depth)}, {STOP % "1"}, {STOP % json.dumps("x")}]'
+            batch = f"[{STOP % ('[' * depth + ']' * depth)}, {STOP % '1'}, {STOP % json.dumps('x')}]"
             deep, wrong, right = await _post(desk, "/rpc", batch)
             assert [each["error"]["data"]["code"] for each in (deep, wrong)] == ["invalid_params"] * 2
             assert right["result"]["stop"]["name"] == "a.b"
