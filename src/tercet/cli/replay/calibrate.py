@@ -30,7 +30,7 @@ from tercet.engine.streams.experience import Experience, activate_weights
 from tercet.executor.clock import SystemClock
 from tercet.quality.exit.calibration import Bin, Reliability, cross_rate, fit, rate
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS
-from tercet.view.chart import FAINT, INK, STYLE, draw_text
+from tercet.view.chart import INK, Dots, Line, Mark, Panel, draw
 from tercet.view.terminal.text import count, json_text, printable
 
 
@@ -146,66 +146,41 @@ def _verdict(before: Reliability, after: Reliability) -> Text:
 # --- as SVG ---
 
 
-_WIDTH, _HEIGHT = 520, 420
-_LEFT, _TOP, _RIGHT, _BOTTOM = 56, 40, 496, 330
 _BEFORE, _AFTER = "#9aa5b1", "#0b7285"
+_FIFTHS = {step / 5: f"{step / 5:.1f}" for step in range(6)}
 
 
 def draw_reliability(before: Reliability, after: Reliability) -> str:
     """Return the reliability diagram as SVG; the dashed line is perfect calibration."""
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}">',
-        f"<style>{STYLE}</style>",
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>',
-        draw_text(_LEFT, 22, f"Confidence and outcomes: {after.count:,} outputs", kind="title"),
-        *_grid(),
-        f'<line x1="{_LEFT}" y1="{_BOTTOM}" x2="{_RIGHT}" y2="{_TOP}" stroke="{INK}" stroke-dasharray="5 4"/>',
-        *_curve(before, _BEFORE),
-        *_curve(after, _AFTER),
-        *_legend(before, after),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+    panel = Panel(
+        title=f"Confidence and outcomes: {after.count:,} outputs",
+        note=(
+            f"before: Brier score {before.brier:.4f}, error {before.ece:.4f}; "
+            f"fitted: {after.brier:.4f}, {after.ece:.4f}"
+        ),
+        x_label="confidence",
+        y_label="share that was right",
+        x_range=(0, 1),
+        y_range=(0, 1),
+        x_ticks=_FIFTHS,
+        y_ticks=_FIFTHS,
+        marks=[
+            Line(points=[(0, 0), (1, 1)], colour=INK, width=1.0, is_dashed=True),
+            *_curve(before, _BEFORE, "before"),
+            *_curve(after, _AFTER, "fitted"),
+        ],
+    )
+    return draw([panel], columns=1, size=(520, 420))
 
 
-def _x(value: float) -> float:
-    return _LEFT + value * (_RIGHT - _LEFT)
-
-
-def _y(value: float) -> float:
-    return _BOTTOM - value * (_BOTTOM - _TOP)
-
-
-def _grid() -> Iterator[str]:
-    for step in range(6):
-        value = step / 5
-        x, y = _x(value), _y(value)
-        yield f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{_BOTTOM}" stroke="{FAINT}"/>'
-        yield f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{_RIGHT}" y2="{y:.1f}" stroke="{FAINT}"/>'
-        yield draw_text(x, _BOTTOM + 16, f"{value:.1f}", anchor="middle")
-        yield draw_text(_LEFT - 6, y + 4, f"{value:.1f}", anchor="end")
-    yield draw_text((_LEFT + _RIGHT) / 2, _BOTTOM + 34, "confidence", anchor="middle")
-    yield f'<g transform="translate(16,{(_TOP + _BOTTOM) / 2:.1f}) rotate(-90)">{draw_text(0, 0, "share that was right", anchor="middle")}</g>'
-
-
-def _curve(found: Reliability, colour: str) -> Iterator[str]:
-    points = " ".join(f"{_x(each.confidence):.1f},{_y(each.accuracy):.1f}" for each in found.bins)
-    yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-    for each in found.bins:
+def _curve(found: Reliability, colour: str, name: str) -> Iterator[Mark]:
+    points = [(each.confidence, each.accuracy) for each in found.bins]
+    yield Line(points=points, colour=colour)
+    yield Dots(points=(), colour=colour, radius=5.0, name=name)  # the sample in the legend
+    for point, each in zip(points, found.bins, strict=True):
         # The area of a dot is proportional to the number of outputs in its bin.
         radius = 2.5 + 9 * (each.count / found.count) ** 0.5
-        yield (
-            f'<circle cx="{_x(each.confidence):.1f}" cy="{_y(each.accuracy):.1f}" r="{radius:.1f}" fill="{colour}" '
-            'fill-opacity="0.55"/>'
-        )
-
-
-def _legend(before: Reliability, after: Reliability) -> Iterator[str]:
-    for row, (name, found, colour) in enumerate((("before", before, _BEFORE), ("fitted", after, _AFTER))):
-        y = _HEIGHT - 30 + 18 * row
-        yield f'<circle cx="{_LEFT + 6}" cy="{y - 4}" r="5" fill="{colour}"/>'
-        text = f"{name}: Brier score {found.brier:.4f}, calibration error {found.ece:.4f}"
-        yield draw_text(_LEFT + 18, y, text, kind="small")
+        yield Dots(points=[point], colour=colour, radius=radius, opacity=0.55)
 
 
 # --- calibrate ---
