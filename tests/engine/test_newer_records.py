@@ -32,7 +32,7 @@ NEWER_STOP = b'{"kind":"model","name":"some:model","by":"op","at":1}'
 
 async def put(journal: Journal, stream: str, data: bytes) -> None:
     """Write something that nobody here knows, and ring."""
-    await append_next(journal, "default", stream, lambda _: (data,), notify=True)
+    await append_next(journal, "default", stream, data, notify=True)
 
 
 @pytest.mark.parametrize("letter", LETTERS)

@@ -68,7 +68,7 @@ async def test_foreign_bytes_among_lessons_keep_no_run_from_judging(
 
     async with workshop.journal("memory:") as journal, workshop.runtime(pack, journal) as runtime:
         first = await run_accepted(runtime)
-        await append_next(journal, "default", stream, lambda _: (FOREIGN[what],))
+        await append_next(journal, "default", stream, FOREIGN[what])
         second = await run_accepted(runtime)
         drawn = last(e.ExperienceDrawn, await events(journal, second.session_id))
         assert (first.status, second.status) == ("completed", "completed")

@@ -241,7 +241,7 @@ async def test_a_late_claim_of_a_process_that_lost_its_lease_hides_no_newer_one(
         claim = msgspec.json.decode(stored.data, type=Claim)
         for position in (1_000, 1):
             late = msgspec.json.encode(msgspec.structs.replace(claim, position=position))
-            await append_next(journal, "default", stream, lambda _, late=late: (late,))
+            await append_next(journal, "default", stream, late)
         refused = await refusal(runtime, await runtime.run(ASK, plan=pay(), actor=ADA))
         assert refused.code == "repeated_call"
         first.cancel()

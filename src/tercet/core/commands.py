@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -284,6 +284,20 @@ class Resume(Command, frozen=True, kw_only=True):
     people: dict[str, Any] | None = None
     """The current list of people, if it has changed."""
 
+
+OutputCommand: TypeAlias = (
+    DrawExperience
+    | DrawSamples
+    | ReadOutputs
+    | RunTests
+    | VerifyOutputs
+    | Attack
+    | Critique
+    | FetchEvidence
+    | Repair
+)
+"""The commands of the quality loop, each answered by one event."""
+OUTPUT_COMMANDS: tuple[type[OutputCommand], ...] = get_args(OutputCommand)
 
 DELAYED = (Dispatch, Settle, Ask)
 """The commands that may have to wait for a time, `not_before`."""

@@ -111,11 +111,8 @@ async def connect(url: str, *, settings: dict[str, str]) -> Connection:
 
 
 class Server:
-    """Where a store is, and how long to wait for it.
-
-    `patience_s` is how long to wait for locks and for a server that is away; without it, 5 seconds for locks and 45 for
-    a server that is away.
-    """
+    """Where a store is, and how long to wait for it: `patience_s`, or 5 seconds for locks and 45 for a server that is
+    away."""
 
     def __init__(self, url: str, schema: Schema, *, patience_s: float | None = None) -> None:
         self.url = url

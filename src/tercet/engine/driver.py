@@ -37,12 +37,9 @@ from tercet.engine.values import LARGE, LargeValues
 from tercet.engine.world import World
 from tercet.journal.protocol import Lease
 
-_OUTPUT_COMMANDS = (
-    c.DrawExperience, c.DrawSamples, c.ReadOutputs, c.RunTests, c.VerifyOutputs, c.Attack, c.Critique, c.FetchEvidence, c.Repair,
-)  # fmt: skip
-_BEGINNING = frozenset({c.CheckRepeats, c.Dispatch, c.Settle, c.Propose, c.Reflect, *_OUTPUT_COMMANDS})
+_BEGINNING = frozenset({c.CheckRepeats, c.Dispatch, c.Settle, c.Propose, c.Reflect, *c.OUTPUT_COMMANDS})
 """Commands that are not started once the process is asked to stop."""
-_LONG = frozenset({c.Propose, c.Reflect, *_OUTPUT_COMMANDS})
+_LONG = frozenset({c.Propose, c.Reflect, *c.OUTPUT_COMMANDS})
 """Commands that may take long: the inbox is read after them."""
 _LOOKS_BACK = frozenset({c.Score, c.End, c.Escalate, c.Compensate})
 """Commands whose work grows with the events of the session."""

@@ -25,9 +25,9 @@ from tercet.engine.leases import POLL_MS, Held, LeaseClient
 from tercet.engine.personal.vault import seal_message
 from tercet.engine.rows import row_of
 from tercet.engine.session_reader import load_history, load_state
-from tercet.journal.errors import JournalCorrupt, LeaseHeld, PositionConflict
+from tercet.journal.errors import JournalCorrupt, LeaseHeld
 from tercet.journal.protocol import Append, Journal, Stored
-from tercet.journal.side_stream import append_next, name_owner, read_all
+from tercet.journal.side_stream import append_at, append_next, name_owner, read_all
 
 
 async def post(journal: Journal, tenant: str, message: Message) -> int:
@@ -36,17 +36,16 @@ async def post(journal: Journal, tenant: str, message: Message) -> int:
     # The inbox has no lease: after a lost connection a message is recognised by its bytes alone.
     inbox, key = inbox_of(message.session), message.nonce
     data = messages.encode(msgspec.structs.replace(message, nonce=key or os.urandom(8).hex()))
-    events = (name_owner(data, tenant, inbox),)
+    entry = name_owner(data, tenant, inbox)
     if not key:
-        return (await append_next(journal, tenant, inbox, lambda _: events, notify=True)).seq
+        return (await append_next(journal, tenant, inbox, entry, notify=True)).seq
     while True:
         stored = await read_all(journal, tenant, inbox)
         if (posted := _position_of(stored, key)) is not None:
             return posted
-        end = stored[-1].seq if stored else 0
-        unit = Append(tenant=tenant, stream=inbox, expected=end, events=events, notify=True)
-        with suppress(PositionConflict):
-            return (await journal.append(unit)).seq
+        position = await append_at(journal, tenant, inbox, len(stored), entry, notify=True)
+        if position is not None:
+            return position.seq
 
 
 async def find_posted(journal: Journal, tenant: str, message: Message) -> int | None:

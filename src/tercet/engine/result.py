@@ -21,8 +21,7 @@ from tercet.journal.protocol import Journal
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """The status of a session that has ended, waits for a person or is paused, with its results. Verdict, report,
-    record, gate and escalation are decoded when they are first read.
+    """The status of a session that has ended, waits for a person or is paused, with its results.
 
     Verdict, report, record, gate and escalation are decoded when they are first read.
     """

@@ -49,7 +49,7 @@ from tercet.engine.control import ActiveSession, Interrupted
 from tercet.engine.evidence import lookups
 from tercet.engine.evidence.retrieval import Spent, retrieve
 from tercet.engine.models.session import ModelSession
-from tercet.engine.outputs.loop import OutputCommand, QualityLoop
+from tercet.engine.outputs.loop import QualityLoop
 from tercet.engine.planning import PLANNER_MISSING, answer_failure
 from tercet.engine.services import Services
 from tercet.engine.session_reader import load_state
@@ -297,7 +297,7 @@ class World:
 
     # --- outputs and the end ---
 
-    async def judge_outputs(self, session: ActiveSession, command: OutputCommand) -> Observed | None:
+    async def judge_outputs(self, session: ActiveSession, command: c.OutputCommand) -> Observed | None:
         """Return what tests, models and tools report about the outputs."""
         return await QualityLoop(session, self._services, self._calls).answer(command)
 
@@ -361,15 +361,7 @@ _ANSWERS: dict[type[c.Command], Callable[[World, ActiveSession, Any], Answering]
     c.Compensate: World.compensate,
     c.AcceptOutputs: World.accept_outputs,
     c.End: World.end,
-    c.DrawExperience: World.judge_outputs,
-    c.DrawSamples: World.judge_outputs,
-    c.ReadOutputs: World.judge_outputs,
-    c.RunTests: World.judge_outputs,
-    c.VerifyOutputs: World.judge_outputs,
-    c.Attack: World.judge_outputs,
-    c.Critique: World.judge_outputs,
-    c.FetchEvidence: World.judge_outputs,
-    c.Repair: World.judge_outputs,
+    **dict.fromkeys(c.OUTPUT_COMMANDS, World.judge_outputs),
 }
 """The method that answers each command; unlisted commands need only the time."""
 

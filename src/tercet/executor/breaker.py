@@ -15,9 +15,8 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.runs.invocation import CircuitState
 from tercet.core.attempt import Done, Ended, Unknown
 from tercet.core.fold.base import LANE_WAITING, NOT_MADE
-from tercet.journal.errors import PositionConflict
-from tercet.journal.protocol import Append, Journal
-from tercet.journal.side_stream import demand_owner, name_owner
+from tercet.journal.protocol import Journal
+from tercet.journal.side_stream import append_at, demand_owner, encode_entry
 
 _CLOSED = CircuitState.CLOSED
 FRESH_MS = 1_000
@@ -118,18 +117,10 @@ class Breakers:
             if is_success and not circuit.failures:
                 return
             moved = circuit.succeeded(now) if is_success else circuit.failed(now, self._settings.threshold)
-            unit = Append(
-                tenant=self._tenant,
-                stream=_stream(tool),
-                expected=position,
-                events=(name_owner(msgspec.json.encode(moved), self._tenant, _stream(tool)),),
-            )
-            try:
-                await self._journal.append(unit)
-            except PositionConflict:
-                continue
-            self._known[tool] = (position + 1, moved)
-            return
+            data = encode_entry(moved, self._tenant, _stream(tool))
+            if await append_at(self._journal, self._tenant, _stream(tool), position, data) is not None:
+                self._known[tool] = (position + 1, moved)
+                return
 
     async def _read(self, tool: str) -> tuple[int, Circuit]:
         position, circuit = self._known.get(tool, _UNKNOWN)

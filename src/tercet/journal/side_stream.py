@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -27,6 +27,11 @@ def name_owner(data: bytes, tenant: str, stream: str) -> bytes:
     return _OWNER + owner + (b"}" if data == b"{}" else b"," + data[1:])
 
 
+def encode_entry(entry: msgspec.Struct, tenant: str, stream: str) -> bytes:
+    """Return an entry of a stream as it is stored: its JSON, with the tenant and the stream that it is written to."""
+    return name_owner(msgspec.json.encode(entry), tenant, stream)
+
+
 def demand_owner(tenant: str, stream: str, stored: Iterable[Stored]) -> None:
     """Raise `JournalCorrupt` for an event that names another stream. Earlier versions wrote events that name none."""
     for each in stored:
@@ -49,8 +54,7 @@ async def read_all(journal: Journal, tenant: str, stream: str, *, after: int = 0
     """Return every event of a stream after a position, checked against the chain and the stream's recorded end.
 
     Raises `JournalCorrupt` that names the first event which was changed, removed or inserted, or which was written to
-    another stream. A stream that is removed
-    meanwhile has no events. What lies at or before `after` is taken as it is stored.
+    another stream. A stream that is removed meanwhile has no events. What lies at or before `after` is taken as it is stored.
     """
     end = await journal.head(tenant, stream)
     start = await _position_at(journal, tenant, stream, after)
@@ -98,22 +102,23 @@ def _check_end(read: list[Position], end: Position, last: Position, stream: str)
         )
 
 
-async def append_next(
-    journal: Journal,
-    tenant: str,
-    stream: str,
-    make: Callable[[int], tuple[bytes, ...]],
-    *,
-    notify: bool = False,
-) -> Position:
-    """Append at the end of a stream, and again at the new end while another writer is quicker.
+async def append_at(
+    journal: Journal, tenant: str, stream: str, end: int, data: bytes, *, notify: bool = False
+) -> Position | None:
+    """Append an entry where a stream was found to end; return None if another writer was quicker."""
+    try:
+        return await journal.append(
+            Append(tenant=tenant, stream=stream, expected=end, events=(data,), notify=notify)
+        )
+    except PositionConflict:
+        return None
 
-    `make` gets the position at which the stream ends and says what to append there; it is called again at every try.
-    """
-    end = (await journal.head(tenant, stream)).seq
+
+async def append_next(
+    journal: Journal, tenant: str, stream: str, data: bytes, *, notify: bool = False
+) -> Position:
+    """Append an entry at the end of a stream, and again at the new end while another writer is quicker."""
     while True:
-        unit = Append(tenant=tenant, stream=stream, expected=end, events=make(end), notify=notify)
-        try:
-            return await journal.append(unit)
-        except PositionConflict as conflict:
-            end = conflict.actual
+        end = (await journal.head(tenant, stream)).seq
+        if (position := await append_at(journal, tenant, stream, end, data, notify=notify)) is not None:
+            return position

@@ -2,12 +2,11 @@
 
 - `bundle`: one file of a whole run;
 - `recording`: a run as it was recorded, loaded whole before anything is judged;
-- `rulebook`: the rules that it is judged by, from what the run has kept; no code comes from there;
-- `scene`, `derivations`: what every judgement is derived from, one entry for each type of event;
-- `agents`: whose critics are pure and can be asked again; `driving`: how, without an event loop;
-- `replaying`, `outcome`: `replay_equal`, or the first event, step and field that differ;
-- `what_if`, `verdicts`, `pool`: recorded runs under another pack, on all cores;
-- `report`: one page about a run, for people;
-- `golden`: chosen runs as a regression set;
-- `guard`: any I/O while a run is judged again is an error.
+- `recorded_run`: the interpreter's `Run`, fed from a recording; any I/O while it is judged again is an error;
+- `rules`: the packs that runs are judged by, from what they have kept, and the agents whose critics can be asked again;
+- `answers`: the recorded answer to each command, from which `resolve` makes the events again;
+- `replay`, `comparison`: `replay_equal`, or the first event, step and field that differ;
+- `what_if`, `verdict_changes`, `pool`: recorded runs under another pack, on all cores;
+- `golden`, `insights`: chosen runs as a regression set, and corrections that are about the same thing;
+- `tuning`: better settings of a pack, proposed to a person.
 """

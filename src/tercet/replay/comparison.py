@@ -34,11 +34,8 @@ def event_type(event: e.Event) -> str:
 
 
 def compare(position: int, recorded: e.Event, expected: e.Event) -> Difference | None:
-    """Return the first field in which two events differ; None if they are equal except for the order of members. A
-    pack is kept as canonical JSON, so its declarations may come in another order than in its files.
-
-    A pack is kept as canonical JSON, so what it declares may come in another order than its author wrote it in.
-    """
+    """Return the first field in which two events differ; None if they are equal except for the order of members: a
+    pack is kept as canonical JSON, so its declarations may come in another order than in its files."""
     found = _first("", _fields(recorded), _fields(expected))
     if found is None:
         return None

@@ -113,10 +113,7 @@ def _repairing(run: Run) -> Iterator[c.Command]:
 
 def _ending(run: Run) -> Iterator[c.Command]:
     """End a run once the outcome of every call is known and its effects have been compensated or kept. No tool is
-    called to find out.
-
-    Nothing of its plan is called any more to find out.
-    """
+    called to find out."""
     state = run.state
     if state.is_over:
         return

@@ -203,7 +203,7 @@ def _deny(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 
 def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    """Return the call goes back to the planner with what the person says: its step counts as refused, and those that the same
+    """Send the call back to the planner with what the person says: its step counts as refused, and those that the same
     gate was about wait for the next plan. Where the person sets values, the next plan is this one with those values, and
     no planner is asked. Outputs go into repair."""
     is_call = gate.kind == "approval"
@@ -351,7 +351,7 @@ def _abandon(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 
 def _compensate(state: State, gate: OpenGate, _: e.GateAnswered) -> State:
-    """Return the calls themselves follow in an event of their own, resolved."""
+    """Return the state in which compensation is agreed; the resolved calls follow in an event of their own."""
     return changed(state, gates=_without(state, gate), saga="agreed")
 
 

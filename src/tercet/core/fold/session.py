@@ -81,8 +81,8 @@ def session_resumed(state: State, event: e.SessionResumed) -> State:
 
 
 def _mark_interrupted(step: StepState) -> StepState:
-    """Return whether a call that was in progress when its process stopped took effect is not known any more,
-    and it may still take effect until its deadline."""
+    """Return a step after its process has stopped: whether its call took effect is unknown, and it may do so until its
+    deadline."""
     if step.status != "in_flight":
         return step
     return msgspec.structs.replace(

@@ -123,10 +123,7 @@ def complete(state: State, event: e.Complete) -> Changes:
 
 def _same(step: StepState, event: e.Complete) -> str:
     """Return the hash of a call with its result, which the loop guard counts. It is half as long as usual, since folds
-    hold one for every step. The session ids in the results of lanes do not count, since they always differ.
-
-    The session ids in the results of lanes do not count, since they always differ.
-    """
+    hold one for every step. The session ids in the results of lanes do not count, since they always differ."""
     value = event.value
     if step.is_lane and (envelope := as_object(value)) is not None:
         value = [envelope.get("status"), envelope.get("outputs")]
@@ -134,7 +131,7 @@ def _same(step: StepState, event: e.Complete) -> str:
 
 
 def _named(state: State, event: e.Complete) -> Changes:
-    """Outputs by name only come from the last completed result that carries them: what changes with this one."""
+    """Return what changes in the outputs by name: each comes from the last completed result that carries it."""
     result = as_object(event.value) or {}
     carried = {name: result[name] for name in state.plan["declared_outputs"] if name in result}
     kept = {name: value for name, value in state.named.items() if name not in event.carries}
@@ -201,7 +198,7 @@ def _uncovered(undo: e.Undo, name: str) -> e.Undo:
 
 
 def _unapproved(state: State, name: str) -> State:
-    """Approvals that do not count any more are none: when the call is due again, people are asked again."""
+    """Return the state without the approvals of a call: when it is due again, people are asked again."""
     void = [gate for gate in state.approved.values() if name in gate.calls]
     for step in {
         step for gate in void for step in gate.calls if state.steps[step].status in ("pending", "failed")

@@ -97,10 +97,7 @@ def round_of(state: State) -> Round:
 
 def remembered(state: State) -> Round | None:
     """Return the best round after a repair: the later one of two that are equally good. A round that a person has sent
-    back is not eligible, and neither are those before it.
-
-    What a person has sent back is none, however well it was judged, and neither is what came before it.
-    """
+    back is not eligible, and neither are those before it."""
     if Behaviour.BEST_HANDED_OVER not in state.start.behaviour or state.quality.feedback:
         return None
     now, best = round_of(state), state.quality.best

@@ -130,10 +130,7 @@ def retrieve(run: Run, command: c.Retrieve, answer: Retrieved) -> Made:
 
 def review(run: Run, command: c.Review, answer: ToolChanges) -> Made:
     """Return the critic's review; a plan that was refused before is rejected without one. No plan can pass while the
-    definition of one of its tools has changed without a person accepting it.
-
-    No plan can help where what its tools reach outside has changed without a person accepting it.
-    """
+    definition of one of its tools has changed without a person accepting it."""
     del command
     state, config = run.state, run.config
     if state.plan_hash in state.refused:

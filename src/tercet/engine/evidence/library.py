@@ -134,10 +134,7 @@ class Library:
         self, tenant: str, session: str, proposals: Iterable[tuple[MemoryProposal, bool]], now: int
     ) -> None:
         """Store the memories of a run as evidence in a snapshot of its own; each proposal says whether all its sources
-        are trusted. This is idempotent, since another process may have done it and crashed before recording that.
-
-        This is idempotent, since another process may have done it and crashed before recording that.
-        """
+        are trusted. This is idempotent, since another process may have done it and crashed before recording that."""
         name = f"episode-{session}"
         facts = [
             fact

@@ -36,18 +36,6 @@ from tercet.models.model import Model
 
 JudgedT = TypeVar("JudgedT", e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
 
-OutputCommand = (
-    c.DrawExperience
-    | c.DrawSamples
-    | c.ReadOutputs
-    | c.RunTests
-    | c.VerifyOutputs
-    | c.Attack
-    | c.Critique
-    | c.FetchEvidence
-    | c.Repair
-)
-
 
 class QualityLoop:
     """Judges and repairs the outputs of one session."""
@@ -59,7 +47,7 @@ class QualityLoop:
         self._sampling = Sampling(session, services, self._trials)
         self._attacks = Attacks(session, services, self._trials)
 
-    async def answer(self, command: OutputCommand) -> Observed | None:
+    async def answer(self, command: c.OutputCommand) -> Observed | None:
         """Return the answer to a command; None if the session is released meanwhile."""
         session = self._session
         await session.flush()

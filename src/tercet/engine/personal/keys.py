@@ -15,7 +15,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.values.canonical import digest
 from tercet.journal.errors import ClaimHeld, LeaseLost, PositionConflict
 from tercet.journal.protocol import Append, Journal, Stored
-from tercet.journal.side_stream import name_owner, read_all
+from tercet.journal.side_stream import encode_entry, read_all
 
 KIND = "subject"
 _CLAIM = "key:"
@@ -87,7 +87,7 @@ async def use_key(journal: Journal, tenant: str, subject: str, session: str = ""
             tenant=tenant,
             stream=stream,
             expected=len(stored),
-            events=tuple(name_owner(msgspec.json.encode(each), tenant, stream) for each in entries),
+            events=tuple(encode_entry(each, tenant, stream) for each in entries),
             claims=tuple(_CLAIM + each.id for each in entries if each.id),
         )
         try:

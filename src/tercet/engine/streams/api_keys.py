@@ -17,7 +17,7 @@ import msgspec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.plain import storable
 from tercet.journal.protocol import Journal
-from tercet.journal.side_stream import append_next, name_owner, read_all
+from tercet.journal.side_stream import append_next, encode_entry, read_all
 
 SERVICE = "_service"
 """The tenant of the streams that belong to the service itself."""
@@ -174,6 +174,5 @@ class ApiKeys:
         return key
 
     async def _write(self, event: KeyEvent) -> None:
-        data = (name_owner(msgspec.json.encode(event), SERVICE, STREAM),)
-        await append_next(self._journal, SERVICE, STREAM, lambda _: data, notify=True)
+        await append_next(self._journal, SERVICE, STREAM, encode_entry(event, SERVICE, STREAM), notify=True)
         await self.refresh()

@@ -22,9 +22,8 @@ from tercet.core.state import State
 from tercet.core.transcript import moment
 from tercet.engine.checks.provenance import audit_of, provenance_of, read_trail
 from tercet.engine.session_reader import load_state
-from tercet.journal.errors import PositionConflict
-from tercet.journal.protocol import Append, Journal, StoredCheckpoint
-from tercet.journal.side_stream import name_owner, read_all
+from tercet.journal.protocol import Journal, StoredCheckpoint
+from tercet.journal.side_stream import append_at, encode_entry, read_all
 
 Artifact: TypeAlias = AgentResult | FailureReport | HaltRecord
 
@@ -51,9 +50,6 @@ async def artifact(journal: Journal, tenant: str, session: str) -> Artifact:
         )
     failure = _failure(state, stored, await rollback_result(journal, tenant, state))
     return failure.model_copy(update={"provenance": origin})
-
-
-# --- COMMIT ---
 
 
 # --- FAIL ---
@@ -165,8 +161,7 @@ def _settled_fields(entry: RollbackEntry, settlement: Settlement) -> dict[str, s
 async def settle_rollback(
     journal: Journal, tenant: str, state: State, step: str, said: Reply, now: int
 ) -> RollbackResult:
-    """Record the settlement of an effect that could not be compensated, and return the result with it. Raises
-    `UsageError` for a session that is not over, a step without such an effect, and one that is already settled.
+    """Record the settlement of an effect that could not be compensated, and return the result with it.
 
     Raises `UsageError` for a session that is not over, a step with nothing to settle, one that is already settled, and a
     person who may not settle it.
@@ -183,19 +178,16 @@ async def settle_rollback(
     settlement = Settlement(
         step=step, by=said.actor, at=now, note=said.note, simulated_by=said.simulated_by, key=said.nonce
     )
-    data = name_owner(msgspec.json.encode(settlement), tenant, rollback_of(session))
+    stream = rollback_of(session)
+    data = encode_entry(settlement, tenant, stream)
     while True:
         settled = await _settlements(journal, tenant, state)
         if said.nonce and any(each.key == said.nonce for each in settled):
             break  # the call was sent again
         _demand_open(state, settled, step)
         demand_settler(said, step, state)
-        unit = Append(tenant=tenant, stream=rollback_of(session), expected=len(settled), events=(data,))
-        try:
-            await journal.append(unit)
-        except PositionConflict:
-            continue  # another settlement was written at the same moment
-        break
+        if await append_at(journal, tenant, stream, len(settled), data) is not None:
+            break  # otherwise another settlement was written at the same moment
     result = await rollback_result(journal, tenant, state)
     return result or RollbackResult(success=True)
 

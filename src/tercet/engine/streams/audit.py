@@ -11,7 +11,7 @@ from tercet.contracts.values.canonical import digest
 from tercet.engine.leases import LeaseClient
 from tercet.journal.errors import LeaseLost, PositionConflict
 from tercet.journal.protocol import Append, Journal
-from tercet.journal.side_stream import append_next, name_owner, read_all
+from tercet.journal.side_stream import append_next, encode_entry, read_all
 
 AUDIT = "audit"
 CALLS = "calls"
@@ -55,8 +55,7 @@ _result = msgspec.json.Decoder(CallResult).decode
 
 async def write_audit(journal: Journal, tenant: str, entry: AuditEntry) -> None:
     """Append an entry to the audit log of a tenant."""
-    data = (name_owner(msgspec.json.encode(entry), tenant, AUDIT),)
-    await append_next(journal, tenant, AUDIT, lambda _: data)
+    await append_next(journal, tenant, AUDIT, encode_entry(entry, tenant, AUDIT))
 
 
 async def read_audit(
@@ -129,11 +128,9 @@ async def keep_result(
     journal: Journal, tenant: str, stream: str, params: str, result: bytes, *, epoch: int, at: int
 ) -> None:
     """Store the result of a call, under the lease on its stream; the first result counts."""
-    kept = CallResult(params=params, result=result, at=at)
-    data = name_owner(msgspec.json.encode(kept), tenant, stream)
+    data = encode_entry(CallResult(params=params, result=result, at=at), tenant, stream)
     claims = (_age_claim(stream, at),)
     unit = Append(tenant=tenant, stream=stream, expected=0, epoch=epoch, events=(data,), claims=claims)
-    with suppress(
-        LeaseLost, PositionConflict
-    ):  # this process was silent for so long that another made the call
+    # Either is raised where this process was silent for so long that another made the call.
+    with suppress(LeaseLost, PositionConflict):
         await journal.append(unit)

@@ -32,7 +32,7 @@ from tercet.core import events as e
 from tercet.core.state import State
 from tercet.engine.session_reader import load_state, read_record
 from tercet.journal.protocol import Journal
-from tercet.journal.side_stream import append_next, name_owner, read_all
+from tercet.journal.side_stream import append_next, encode_entry, name_owner, read_all
 from tercet.quality.control.estimation import estimate
 from tercet.quality.repair.escalation import FEEDBACK
 from tercet.quality.repair.rates import novelty, pattern_of, record
@@ -184,8 +184,8 @@ async def recall(journal: Journal, tenant: str, task_class: str) -> Experience:
 
 async def teach(journal: Journal, tenant: str, task_class: str, lesson: Lesson) -> None:
     """Append the lesson of a run."""
-    data = name_owner(msgspec.json.encode(lesson), tenant, stream_of(task_class))
-    await append_next(journal, tenant, stream_of(task_class), lambda _: (data,))
+    stream = stream_of(task_class)
+    await append_next(journal, tenant, stream, encode_entry(lesson, tenant, stream))
 
 
 async def activate_weights(
@@ -195,8 +195,8 @@ async def activate_weights(
     lesson = Lesson(
         session=f"calibration-{now}", at=now, weights=weights.model_dump(mode="json"), by=storable(by)
     )
-    data = name_owner(msgspec.json.encode(lesson), tenant, calibration_of(task_class))
-    await append_next(journal, tenant, calibration_of(task_class), lambda _: (data,))
+    stream = calibration_of(task_class)
+    await append_next(journal, tenant, stream, encode_entry(lesson, tenant, stream))
     return lesson
 
 
@@ -384,7 +384,7 @@ async def add_feedback(
         given_at=datetime.fromtimestamp(now / 1000, UTC),
     )
     data = name_owner(entry.model_dump_json(exclude_none=True).encode(), tenant, feedback_of(session))
-    position = await append_next(journal, tenant, feedback_of(session), lambda _: (data,))
+    position = await append_next(journal, tenant, feedback_of(session), data)
     return Feedback(id=f"{session}.f{position.seq}", session_id=session, entry=entry)
 
 
@@ -392,11 +392,7 @@ async def read_feedback(journal: Journal, tenant: str, session: str) -> list[Fee
     """Return the corrections of a run, oldest first."""
     stored = await read_all(journal, tenant, feedback_of(session))
     return [
-        Feedback(
-            id=f"{session}.f{number}",
-            session_id=session,
-            entry=read_entry(each.data),
-        )
+        Feedback(id=f"{session}.f{number}", session_id=session, entry=read_entry(each.data))
         for number, each in enumerate(stored, 1)
     ]
 

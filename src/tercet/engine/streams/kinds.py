@@ -30,8 +30,8 @@ from tercet.engine.streams.stops import Stop
 from tercet.executor.breaker import Circuit
 from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import Loss
-from tercet.journal.protocol import Append, Journal, SessionRow, Stored
-from tercet.journal.side_stream import demand_owner, name_owner
+from tercet.journal.protocol import Journal, Stored
+from tercet.journal.side_stream import append_next, demand_owner, encode_entry
 
 _PAGE = 200
 
@@ -77,17 +77,12 @@ async def mark_lost(journal: DatabaseJournal, loss: Loss) -> list[LostHistory]:
             is_behind = last is not None and left < last
             if is_behind or (last is None and not loss.is_complete and row.status not in TERMINAL):
                 lost = LostHistory(tenant=row.tenant, session_id=row.session_id, left=left, had=last)
-                await _mark(journal, row, lost)
+                stream = lost_of(row.session_id)
+                data = encode_entry(lost, row.tenant, stream)
+                await append_next(journal, row.tenant, stream, data, notify=True)
                 found.append(lost)
         after = (page[-1].tenant, page[-1].session_id)
     return found
-
-
-async def _mark(journal: Journal, row: SessionRow, lost: LostHistory) -> None:
-    stream = lost_of(row.session_id)
-    end = (await journal.head(row.tenant, stream)).seq
-    data = name_owner(msgspec.json.encode(lost), row.tenant, stream)
-    await journal.append(Append(tenant=row.tenant, stream=stream, expected=end, events=(data,), notify=True))
 
 
 class _Breaker(Circuit, frozen=True, kw_only=True, forbid_unknown_fields=True):

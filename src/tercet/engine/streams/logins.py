@@ -7,7 +7,7 @@ import msgspec
 from tercet.engine.streams.api_keys import SERVICE, Scope
 from tercet.journal.errors import LeaseHeld, LeaseLost
 from tercet.journal.protocol import Append, Journal
-from tercet.journal.side_stream import name_owner, read_all
+from tercet.journal.side_stream import encode_entry, read_all
 
 KIND = "console_login"
 """The prefix of the names of these streams."""
@@ -31,7 +31,7 @@ _decode = msgspec.json.Decoder(Login).decode
 
 async def write_login(journal: Journal, name: str, login: Login) -> None:
     """Record a login under the hash of its cookie."""
-    data = name_owner(msgspec.json.encode(login), SERVICE, f"{KIND}:{name}")
+    data = encode_entry(login, SERVICE, f"{KIND}:{name}")
     await journal.append(Append(tenant=SERVICE, stream=f"{KIND}:{name}", expected=0, events=(data,)))
 
 

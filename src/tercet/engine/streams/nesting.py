@@ -16,9 +16,8 @@ from tercet.contracts.request import Actor
 from tercet.contracts.runs.budget import RunBudget
 from tercet.core.events import SessionStarted
 from tercet.core.state import State
-from tercet.journal.errors import PositionConflict
-from tercet.journal.protocol import Append, Journal
-from tercet.journal.side_stream import append_next, name_owner, read_all
+from tercet.journal.protocol import Journal
+from tercet.journal.side_stream import append_at, append_next, encode_entry, read_all
 from tercet.tools import ToolContext
 
 
@@ -82,9 +81,10 @@ async def reserve(
             remedy="let the run do the work itself, or raise max_depth",
         )
     root = parent.root_session or parent.session_id
+    stream = family_of(root)
     limit = budget.max_global_iterations
     while True:
-        stored = await read_all(journal, tenant, family_of(root))
+        stored = await read_all(journal, tenant, stream)
         shares = {share.session: share.iterations for share in map(_decode, (each.data for each in stored))}
         used = sum(shares.values()) + (0 if root in shares else budget.max_iterations)
         granted = min(budget.max_iterations, limit - used)
@@ -95,13 +95,10 @@ async def reserve(
                 limit,
                 remedy="start fewer runs, or raise max_global_iterations",
             )
-        share = _encode(tenant, root, Share(session=session, iterations=granted))
-        end = stored[-1].seq if stored else 0
-        try:
-            await journal.append(Append(tenant=tenant, stream=family_of(root), expected=end, events=(share,)))
-        except PositionConflict:
-            continue  # another run reserved at the same moment: read again what is left
-        return Place(root=root, depth=depth, max_iterations=granted)
+        share = encode_entry(Share(session=session, iterations=granted), tenant, stream)
+        if await append_at(journal, tenant, stream, len(stored), share) is not None:
+            return Place(root=root, depth=depth, max_iterations=granted)
+        # Otherwise another run reserved at the same moment: read again what is left.
 
 
 async def give_back(journal: Journal, tenant: str, place: Place, session: str) -> None:
@@ -119,9 +116,5 @@ async def settle(journal: Journal, tenant: str, state: State) -> None:
 
 
 async def _write(journal: Journal, tenant: str, root: str, share: Share) -> None:
-    data = _encode(tenant, root, share)
-    await append_next(journal, tenant, family_of(root), lambda _: (data,))
-
-
-def _encode(tenant: str, root: str, share: Share) -> bytes:
-    return name_owner(msgspec.json.encode(share), tenant, family_of(root))
+    stream = family_of(root)
+    await append_next(journal, tenant, stream, encode_entry(share, tenant, stream))

@@ -20,7 +20,7 @@ from tercet.core import events as e
 from tercet.core.state import State
 from tercet.engine.leases import LeaseClient
 from tercet.journal.protocol import Append, Journal, Lease, Reminder, Stored
-from tercet.journal.side_stream import name_owner, read_all
+from tercet.journal.side_stream import encode_entry, read_all
 
 KIND = "notify"
 _WARNING = "expires"
@@ -218,7 +218,7 @@ async def record(
     expected = notice.position
     for event in events:
         notice.apply(event)
-    data = tuple(name_owner(msgspec.json.encode(each), notice.tenant, notice.name) for each in events)
+    data = tuple(encode_entry(each, notice.tenant, notice.name) for each in events)
     await journal.append(
         Append(
             tenant=notice.tenant,

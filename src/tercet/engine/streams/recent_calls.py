@@ -39,9 +39,9 @@ from tercet.core.prepared_call import params_digest
 from tercet.core.same_calls import DAY_MS, CallOutcome, outcome_of, read_recent_key, recent_prefix
 from tercet.core.state import OpenGate, State
 from tercet.engine.session_reader import load_history, load_state
-from tercet.journal.errors import JournalCorrupt, PositionConflict
-from tercet.journal.protocol import Append, ClaimHolder, Journal
-from tercet.journal.side_stream import name_owner, read_all
+from tercet.journal.errors import JournalCorrupt
+from tercet.journal.protocol import ClaimHolder, Journal
+from tercet.journal.side_stream import append_at, encode_entry, read_all
 from tercet.policy.call_params import canonical_params, repeat_params
 from tercet.quality.rubric.credentials import find_any_secrets
 from tercet.tools.secrets import REDACTED, is_secret
@@ -190,17 +190,13 @@ class Repeats:
         stream = self._streams(params)[0]
         accepted = {(call.session, call.key) for call in known}
         claim = Claim(session=self._session, step=self._step, key=key, at=now, position=self._state.position)
+        data = encode_entry(claim, self._tenant, stream)
         while True:
             position, found = await self._read(params, key, now)
             if any((call.session, call.key) not in accepted for call in found):
                 return found
-            data = name_owner(msgspec.json.encode(claim), self._tenant, stream)
-            unit = Append(tenant=self._tenant, stream=stream, expected=position, events=(data,))
-            try:
-                await self._journal.append(unit)
-            except PositionConflict:
-                continue  # another session claimed it at the same moment
-            return ()
+            if await append_at(self._journal, self._tenant, stream, position, data) is not None:
+                return ()  # otherwise another session claimed it at the same moment
 
     def _streams(self, params: dict[str, Any]) -> list[str]:
         """Return the stream of the claims on a call, and the one that earlier rules gave them if it is another."""

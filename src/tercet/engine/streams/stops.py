@@ -12,9 +12,8 @@ import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.plain import storable
-from tercet.journal.errors import PositionConflict
-from tercet.journal.protocol import Append, Journal
-from tercet.journal.side_stream import name_owner, read_all
+from tercet.journal.protocol import Journal
+from tercet.journal.side_stream import append_at, encode_entry, read_all
 
 STREAM = "stops"
 
@@ -115,6 +114,7 @@ class EmergencyStops:
     async def write(self, stop: Stop) -> Stop:
         """Write a stop or its end, and raise the change counter; return what an earlier call with the same key wrote. Raises
         `UsageError` if there is nothing to lift."""
+        data = encode_entry(stop, self._tenant, STREAM)
         while True:
             await self.refresh()
             if stop.key and (written := await self._written_by(stop.key)) is not None:
@@ -126,19 +126,10 @@ class EmergencyStops:
                     code="not_stopped",
                     remedy="tercet stop list shows the active stops",
                 )
-            unit = Append(
-                tenant=self._tenant,
-                stream=STREAM,
-                expected=self._position,
-                events=(name_owner(msgspec.json.encode(stop), self._tenant, STREAM),),
-                notify=True,
-            )
-            try:
-                await self._journal.append(unit)
-            except PositionConflict:
-                continue  # another stop was written at the same moment
-            await self.refresh()
-            return stop
+            if await append_at(self._journal, self._tenant, STREAM, self._position, data, notify=True):
+                await self.refresh()
+                return stop
+            # Otherwise another stop was written at the same moment.
 
     async def _written_by(self, key: str) -> Stop | None:
         """Return the stop that a call with this key has written, as far as this process has read."""

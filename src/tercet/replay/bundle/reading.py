@@ -95,9 +95,7 @@ class BundleJournal(ReadOnlyJournal):
         self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
     ) -> list[StoredCheckpoint]:
         """Return the checkpoints behind position `after`, in order."""
-        found = self._of(
-            tenant, stream
-        )  # a bundle has them in order, so a page is not looked for in all of them
+        found = self._of(tenant, stream)  # in order, so a page is not looked for in all of them
         first = bisect_right(found, after, key=_position)
         if limit <= 0 or first == len(found):
             return []
@@ -312,10 +310,7 @@ class Bundle:
 
     def pack(self, pack_hash: str | None = None) -> Pack | None:
         """Return a pack that the run was pinned to, by default the last, made of its declarations: its tools cannot be
-        called. None if the bundle does not hold it.
-
-        None if the bundle does not hold it.
-        """
+        called. None if the bundle does not hold it."""
         packs = self.manifest.packs
         record = self._packs.get(pack_hash or (packs[-1].hash if packs else ""))
         return None if record is None else read_declarations(self._payload(record))
