@@ -39,6 +39,8 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True):
     """The published name, also used by extensions."""
     unit: str
     """The unit in refusals."""
+    one: str = ""
+    """The unit of a single one, where it differs."""
     limit: str = ""
     """The field of `RunBudget` with its limit; empty for the share of a role, which the pack limits."""
     label: str = ""
@@ -93,6 +95,7 @@ DIMENSIONS = (
     Dimension(
         name="tool_calls",
         unit="tool calls",
+        one="tool call",
         limit="tool_calls",
         label="tool calls",
         used="tool_calls",
@@ -106,6 +109,7 @@ DIMENSIONS = (
     Dimension(
         name="tokens",
         unit="tokens",
+        one="token",
         limit="tokens",
         label="tokens",
         used="tokens",
@@ -116,17 +120,25 @@ DIMENSIONS = (
     Dimension(
         name="executor",
         unit="tokens of the executor",
+        one="token of the executor",
         used="tokens",
         reserved="reserved_tokens",
         less="model_tokens",
         amount="tokens",
         of_call=_tokens_of,
     ),
-    Dimension(name="planner", unit="tokens of the planner", used="model_tokens", less="critic_tokens"),
-    Dimension(name="critic", unit="tokens of the critic", used="critic_tokens"),
+    Dimension(
+        name="planner",
+        unit="tokens of the planner",
+        one="token of the planner",
+        used="model_tokens",
+        less="critic_tokens",
+    ),
+    Dimension(name="critic", unit="tokens of the critic", one="token of the critic", used="critic_tokens"),
     Dimension(
         name="cost_microcents",
         unit="micro-cents",
+        one="micro-cent",
         limit="cost_microcents",
         label="cost",
         used="cost",
@@ -229,26 +241,15 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """Return the text for people, such as `2 tool calls are needed, 1 is left`."""
-        unit = BY_NAME[self.dimension].unit
-        is_one, is_last = self.needed == 1, self.left == 1
-        needed = f"{_SINGULAR.get(unit, unit)} is" if is_one else f"{unit} are"
-        return f"{self.needed:,} {needed} needed, {self.left:,} {'is' if is_last else 'are'} left"
+        unit, one = BY_NAME[self.dimension].unit, BY_NAME[self.dimension].one
+        needed = f"{one or unit} is" if self.needed == 1 else f"{unit} are"
+        return f"{self.needed:,} {needed} needed, {self.left:,} {'is' if self.left == 1 else 'are'} left"
 
     def reason(self, ctx: RunContext) -> str:
         """Return the reason of a recorded refusal, by the rules of its run."""
         if ctx.goes_by(Behaviour.PLAIN_REFUSALS):
             return str(self)
         return f"{self.needed:,} {BY_NAME[self.dimension].unit} are needed, {self.left:,} are left"
-
-
-_SINGULAR = {
-    "tool calls": "tool call",
-    "tokens": "token",
-    "tokens of the executor": "token of the executor",
-    "tokens of the planner": "token of the planner",
-    "tokens of the critic": "token of the critic",
-    "micro-cents": "micro-cent",
-}
 
 
 def find_shortage(

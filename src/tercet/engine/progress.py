@@ -36,14 +36,14 @@ _PENDING = ("pending", "gated", "in_flight", "unknown")
 _VERDICTS = (e.PlanReviewed, e.StepJudged, e.RunReported)
 
 
-def envelope(state: State, now: int, number: int | None = None) -> ProgressEnvelope:
-    """Return the progress of a session, numbered by its position unless `number` is given."""
+def envelope(state: State, now: int) -> ProgressEnvelope:
+    """Return the progress of a session, numbered by its position."""
     start = state.start
     planned = [step for step in state.steps.values() if not step.compensates]
     session = str(start.session)
     return ProgressEnvelope(
         session_id=session,
-        progress_id=f"{session}.p{state.position if number is None else number}",
+        progress_id=f"{session}.p{state.position}",
         emitted_at=timestamp(now),
         current_step=_current(state),
         completed_step_count=sum(step.status in ("done", "skipped") for step in planned),

@@ -145,9 +145,9 @@ async def list_rows(
     *,
     intent: str | None = None,
     status: str | None = None,
-    before: str | None = None,
 ) -> AsyncIterator[SessionRow]:
-    """Yield every session of a tenant, newest first, or those with an intent or a status, or started before another."""
+    """Yield every session of a tenant, newest first, or those with an intent or a status."""
+    before: str | None = None
     while page := await journal.sessions(tenant, status=status, limit=_PAGE, before=before):
         for row in page:
             if intent in (None, row.intent):

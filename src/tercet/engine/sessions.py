@@ -198,37 +198,37 @@ def start_blobs(pack: Pack, frozen: bytes) -> tuple[bytes, ...]:
 
 async def load_library_evidence(journal: Journal, state: State) -> LibraryEvidence:
     """Return the library evidence that a session started with, from its own stored copy."""
-    library = str(state.start.library)
-    if not library:
+    frozen = await _read_frozen(journal, state.start) if state.start.library else b""
+    return library_evidence_of(state.start, frozen)
+
+
+def library_evidence_of(start: e.SessionStarted, frozen: bytes) -> LibraryEvidence:
+    """Return the library evidence that a session started with, out of its frozen evidence."""
+    if not start.library:
         return NO_LIBRARY_EVIDENCE
     return LibraryEvidence(
-        snapshot=library,
-        hash=str(state.start.library_hash),
-        facts=await _load_facts(journal, state, is_from_library=True),
-        left_out=state.start.left_out,
+        snapshot=start.library,
+        hash=start.library_hash,
+        facts=decode_evidence(frozen, is_from_library=True),
+        left_out=start.left_out,
     )
 
 
-async def _load_facts(journal: Journal, state: State, *, is_from_library: bool) -> tuple[Evidence, ...]:
-    """Return the evidence stored with a session's start, either the library's or the pack's."""
-    if not state.start.evidence:
-        return ()
-    data = await journal.blob(state.start.tenant, state.start.evidence)
-    return decode_evidence(data, is_from_library=is_from_library)
+async def _read_frozen(journal: Journal, start: e.SessionStarted) -> bytes:
+    return await journal.blob(start.tenant, start.evidence) if start.evidence else b""
 
 
-def decode_evidence(data: bytes, *, is_from_library: bool) -> tuple[Evidence, ...]:
-    """Decode frozen evidence, either the library's or the pack's."""
-    wanted = [
-        fact for fact in msgspec.json.decode(data) if bool(fact.pop(_SHELVED, False)) is is_from_library
-    ]
+def decode_evidence(frozen: bytes, *, is_from_library: bool) -> tuple[Evidence, ...]:
+    """Decode frozen evidence, either the library's or the pack's; none was frozen if there are no bytes."""
+    facts = msgspec.json.decode(frozen) if frozen else ()
+    wanted = [fact for fact in facts if bool(fact.pop(_SHELVED, False)) is is_from_library]
     return tuple(map(Evidence.model_validate, wanted))
 
 
 async def restore_evidence(journal: Journal, pack: Pack, state: State) -> Pack:
     """Return the pack with the evidence stored with a session instead of that in its files."""
     pinned = state.start.snapshot
-    kept = await _load_facts(journal, state, is_from_library=False)
+    kept = decode_evidence(await _read_frozen(journal, state.start), is_from_library=False)
     others = tuple(fact for fact in pack.evidence if fact.snapshot != pinned)
     return with_evidence(pack, (*others, *kept))
 

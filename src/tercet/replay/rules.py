@@ -17,7 +17,6 @@ from tercet.core.codec import CodecError
 from tercet.core.config import RunConfig
 from tercet.core.state import State
 from tercet.engine import sessions
-from tercet.engine.evidence.library import NO_LIBRARY_EVIDENCE, LibraryEvidence
 from tercet.engine.planning import RecalledStepper
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
@@ -141,9 +140,7 @@ class RuleSource:
         key = (wanted, evidence, snapshot)
         if key not in self._with_evidence:
             pack = self._pack(recording, state)
-            facts = (
-                sessions.decode_evidence(recording.blobs[evidence], is_from_library=False) if evidence else ()
-            )
+            facts = sessions.decode_evidence(_frozen(recording, state), is_from_library=False)
             _make_room(self._with_evidence)
             self._with_evidence[key] = _with_evidence(pack, snapshot, facts)
         return self._with_evidence[key]
@@ -175,9 +172,8 @@ class RuleSource:
         if self.instead is not None and (own := self.own(recording, state)) is not None:
             ctx = _rebase_context(ctx, own, self.instead)
         snapshot = str(state.start.snapshot) or None
-        return pack, sessions.build_run_config(
-            pack, ctx, request, snapshot, _library_evidence(recording, state)
-        )
+        library_evidence = sessions.library_evidence_of(state.start, _frozen(recording, state))
+        return pack, sessions.build_run_config(pack, ctx, request, snapshot, library_evidence)
 
 
 def _with_evidence(pack: Pack, snapshot: str, facts: tuple[Evidence, ...]) -> Pack:
@@ -202,20 +198,9 @@ def _rebase_context(ctx: RunContext, own: Pack, other: Pack) -> RunContext:
     return ctx.model_copy(update={"run_budget": budget.model_copy(update=given), "safety_mode": mode})
 
 
-def _library_evidence(recording: Recording, state: State) -> LibraryEvidence:
-    library = str(state.start.library)
-    if not library:
-        return NO_LIBRARY_EVIDENCE
-    evidence = str(state.start.evidence)
-    facts: tuple[Evidence, ...] = ()
-    if evidence:
-        facts = sessions.decode_evidence(recording.blobs[evidence], is_from_library=True)
-    return LibraryEvidence(
-        snapshot=library,
-        hash=str(state.start.library_hash),
-        facts=facts,
-        left_out=state.start.left_out,
-    )
+def _frozen(recording: Recording, state: State) -> bytes:
+    """Return the evidence that was stored with the start of a session, as bytes."""
+    return recording.blobs[state.start.evidence] if state.start.evidence else b""
 
 
 def _make_room(kept: dict[str, Pack] | dict[tuple[str, str, str], Pack]) -> None:

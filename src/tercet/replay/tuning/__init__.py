@@ -2,8 +2,8 @@
 
 - `measuring`: the outcome of one recorded run under a pack;
 - `scoring`: the results of many runs, with confidence intervals;
-- `frozen`: the check that only surfaces have changed;
-- `guardrails`: the floors, and the measurements that may not get worse, by surface;
+- `frozen`: the check that only surfaces have changed, and the guardrails: the floors, and what may not get worse;
+- `evaluation`: the value of candidates, each measured once;
 - `search`: optuna proposes values, and replay evaluates them;
 - `proposal`, `edits`: the diff, expected transcripts, records and scores that a person sees;
 - `acceptance`: applying a proposal, which only a person can do.

@@ -7,9 +7,7 @@ plan or an answer would be needed, the outcome is unknown and the run does not c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
@@ -18,7 +16,6 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
 from tercet.contracts.packs.tuning import FLOORS
 from tercet.contracts.plan import compensated_step
-from tercet.contracts.question import Inquiry
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.contracts.values.canonical import digest
 from tercet.core import codec
@@ -27,9 +24,6 @@ from tercet.core import events as e
 from tercet.core.answers import Answer, History
 from tercet.core.decide import is_escalated
 from tercet.core.messages import TEMPLATE
-from tercet.core.outputs.judging import criticise, verify
-from tercet.core.outputs.recorded_answers import Unrecorded, answer_from
-from tercet.core.outputs.review import OutputReview
 from tercet.core.plans import read_plan
 from tercet.core.resolve import resolve
 from tercet.core.retrieval import carried_over
@@ -39,12 +33,11 @@ from tercet.engine.watchdog import LOST
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.planner.sources import PlanningError
-from tercet.replay.answers import judged_earlier
 from tercet.replay.comparison import event_type
 from tercet.replay.recorded_run import RecordedRun, guarded
 from tercet.replay.recording import Recording
 from tercet.replay.rules import RuleSource
-from tercet.replay.verdict_changes import BothVerdicts, VerdictWords, compare_verdict
+from tercet.replay.verdict_changes import BothVerdicts, compare_verdict
 
 _MOST_STEPS = 8
 
@@ -107,8 +100,6 @@ def measure(recording: Recording, rulebook: RuleSource) -> Outcome:
         found = Enactment(recording, rulebook)
         try:
             return found.outcome()
-        except Unrecorded:
-            return found.untold("a model would be asked something else")
         except TercetError as error:
             return found.untold(f"it cannot be judged: {error.message}")
 
@@ -141,7 +132,7 @@ class Enactment:
                 return self._expired(position)
             if isinstance(event, e.PlanProposed) and not self._is_own_plan(event):
                 return self.untold("the pack would make another plan", is_elsewhere=True)
-            found = compare_verdict(self.scene, event) or judged(self.scene, event)
+            found = compare_verdict(self.scene, event)
             if found is not None and not found.old.is_same(found.new):
                 return self._derived_outcome(position, event, found)
             self._note_loss(event)
@@ -352,49 +343,3 @@ def _is_floor(event: e.RunReported) -> bool:
     missed = [each["name"] for each in event.exit.get("thresholds", ()) if not each["passed"]]
     missed += [word.strip(":,") for reason in event.reasons for word in reason.split()[:2]]
     return not score.get("ok", True) or not FLOORS.isdisjoint(missed)
-
-
-# --- the quality loop ---
-
-
-def judged(scene: RecordedRun, event: e.Event) -> BothVerdicts | None:
-    """Return a verdict of the quality loop, old and new; None for an event of another kind, and for one by rules that are gone.
-
-    Raises `Unrecorded`.
-    """
-    if judged_earlier(scene):
-        return None
-    match event:
-        case e.OutputsVerified():
-            return _both(scene, event, verify, _said_verified)
-        case e.OutputsCritiqued():
-            return _both(scene, event, criticise, _said_critiqued)
-        case _:
-            return None
-
-
-def _both(
-    scene: RecordedRun,
-    event: e.Event,
-    judge: Callable[[OutputReview, int], Inquiry[Any]],
-    said: Callable[[Any], VerdictWords],
-) -> BothVerdicts:
-    inquiry = judge(scene.output_review(_repairers(scene)), event.at)
-    now = answer_from(inquiry, scene.state.replies, {}, scene.blobs)
-    return BothVerdicts(old=said(event), new=said(now), event=now)
-
-
-def _said_verified(event: e.OutputsVerified) -> VerdictWords:
-    return VerdictWords(verdict=event.next, reasons=tuple(event.verdict.get("failures", ())))
-
-
-def _said_critiqued(event: e.OutputsCritiqued) -> VerdictWords:
-    return VerdictWords(verdict=event.next, reasons=(str(event.exit.get("reason", "")),))
-
-
-def _repairers(scene: RecordedRun) -> int:
-    """Return how many models could be asked to repair: known where a repair was made, and irrelevant elsewhere."""
-    repaired = [
-        event for event in map(codec.decode, scene.recording.events) if isinstance(event, e.OutputsRepaired)
-    ]
-    return max((len(event.models) for event in repaired), default=0)
