@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
@@ -216,26 +216,29 @@ PACK_FILE = "pack.toml"
 TUNING_FILE = "tuning.toml"
 
 
-class Declared(NamedTuple):
-    """The file of a kind of declaration, and the field that names each."""
+class Declared(NamedTuple, Generic[ModelT]):
+    """The file of a kind of declaration, its contract, and the field that names each."""
 
     kind: Kind
     file: str
-    name_field: str
+    model: type[ModelT]
+    name_field: str = "name"
     beside: tuple[Kind, ...] = ()
     """Other kinds in the same file."""
 
 
-DECISIONS = Declared("decision", "decisions.toml", "id")
-GATES = Declared("gate", "gates.toml", "name")
-POLICIES = Declared("policy", "policies.toml", "name")
-ACTORS = Declared("actor", "actors.toml", "id")
-METHODS = Declared("method", "methods.toml", "name", ("goal", "task", "fact"))
-GOALS = Declared("goal", METHODS.file, "intent")
-TASKS = Declared("task", METHODS.file, "name")
-FACTS = Declared("fact", METHODS.file, "name")
-LANES = Declared("lane", "lanes.toml", "name")
-SERVERS = Declared("server", "mcp.toml", "name")
+DECISIONS = Declared("decision", "decisions.toml", DecisionSpec, "id")
+GATES = Declared("gate", "gates.toml", Gate)
+POLICIES = Declared("policy", "policies.toml", Policy)
+ACTORS = Declared("actor", "actors.toml", Actor, "id")
+METHODS = Declared("method", "methods.toml", Method, beside=("goal", "task", "fact"))
+GOALS = Declared("goal", METHODS.file, Goal, "intent")
+TASKS = Declared("task", METHODS.file, Task)
+FACTS = Declared("fact", METHODS.file, Fact)
+LANES = Declared("lane", "lanes.toml", Lane)
+SERVERS = Declared("server", "mcp.toml", ServerTable)
+SCENARIOS = Declared("scenario", "scenarios", Scenario)
+"""Of these the file is named by whoever reads it."""
 ALL_DECLARED = (DECISIONS, GATES, POLICIES, ACTORS, METHODS, LANES, SERVERS)
 
 _REMEDIES = {
@@ -270,11 +273,6 @@ def read_pack_file(draft: Draft) -> PackFile:
         return nameless({key: value for key, value in toml.values.items() if key not in wrong})
 
 
-def read_decisions(draft: Draft) -> tuple[DecisionSpec, ...]:
-    """Return the decisions of `decisions.toml`, with the texts of their templates."""
-    return _read(draft, DECISIONS, DecisionSpec, _with_templates)
-
-
 def _with_templates(draft: Draft, table: Any) -> Any:
     """Return a decision with the text of each template in place of its path."""
     decision = as_object(table) or {}
@@ -286,36 +284,6 @@ def _with_templates(draft: Draft, table: Any) -> Any:
     return {**decision, "quality": {**quality, "documents": read}}
 
 
-def read_gates(draft: Draft) -> tuple[Gate, ...]:
-    """Return the gates of `gates.toml`."""
-    return _read(draft, GATES, Gate)
-
-
-def read_policies(draft: Draft) -> tuple[Policy, ...]:
-    """Return the policies of `policies.toml`."""
-    return _read(draft, POLICIES, Policy)
-
-
-def read_actors(draft: Draft, file: str = ACTORS.file) -> tuple[Actor, ...]:
-    """Return the actors of `actors.toml`, or of another file."""
-    return _read(draft, ACTORS._replace(file=file), Actor)
-
-
-def read_lanes(draft: Draft) -> tuple[Lane, ...]:
-    """The lanes of `lanes.toml`."""
-    return _read(draft, LANES, Lane)
-
-
-def read_scenarios(draft: Draft, file: str) -> tuple[Scenario, ...]:
-    """Return the scenarios of a file."""
-    return _read(draft, Declared("scenario", file, "name"), Scenario)
-
-
-def read_servers(draft: Draft) -> tuple[ServerTable, ...]:
-    """Return the MCP servers of `mcp.toml`."""
-    return _read(draft, SERVERS, ServerTable)
-
-
 def read_methods(draft: Draft) -> TaskLibrary:
     """Return the facts, tasks, methods and goals of `methods.toml`."""
     toml = read_toml(draft, METHODS.file) if draft.has(METHODS.file) else None
@@ -325,10 +293,10 @@ def read_methods(draft: Draft) -> TaskLibrary:
         return TaskLibrary()
     _note_unknown_keys(draft, METHODS, toml)
     return TaskLibrary(
-        facts=_read_tables(draft, FACTS, Fact, toml),
-        tasks=_read_tables(draft, TASKS, Task, toml),
-        methods=_read_tables(draft, METHODS, Method, toml),
-        goals=_read_tables(draft, GOALS, Goal, toml),
+        facts=_read_tables(draft, FACTS, toml),
+        tasks=_read_tables(draft, TASKS, toml),
+        methods=_read_tables(draft, METHODS, toml),
+        goals=_read_tables(draft, GOALS, toml),
     )
 
 
@@ -345,16 +313,7 @@ def read_tuning(draft: Draft) -> TuningRules:
         return TuningRules()
 
 
-def _as_it_is(_: Draft, table: Any) -> Any:
-    return table
-
-
-def _read(
-    draft: Draft,
-    declared: Declared,
-    model: type[ModelT],
-    prepare: Callable[[Draft, Any], Any] = _as_it_is,
-) -> tuple[ModelT, ...]:
+def read_declared(draft: Draft, declared: Declared[ModelT]) -> tuple[ModelT, ...]:
     """Return the declarations of a file with only one kind."""
     kind, file = declared.kind, declared.file
     if not draft.has(file):
@@ -366,22 +325,16 @@ def _read(
     _note_unknown_keys(draft, declared, toml)
     if toml.values and kind not in toml.values:
         draft.unread.add(kind)
-    return _read_tables(draft, declared, model, toml, prepare)
+    return _read_tables(draft, declared, toml)
 
 
-def _read_tables(
-    draft: Draft,
-    declared: Declared,
-    model: type[ModelT],
-    toml: TomlFile,
-    prepare: Callable[[Draft, Any], Any] = _as_it_is,
-) -> tuple[ModelT, ...]:
-    kind, file, name_field, _ = declared
+def _read_tables(draft: Draft, declared: Declared[ModelT], toml: TomlFile) -> tuple[ModelT, ...]:
+    kind, file, model = declared.kind, declared.file, declared.model
     found: list[ModelT] = []
     seen: dict[str, Spot] = {}
     for number, table in enumerate(_tables(draft, declared, toml)):
         path = (kind, number)
-        name = (as_object(table) or {}).get(name_field)
+        name = (as_object(table) or {}).get(declared.name_field)
         place = f"{kind} {name}" if isinstance(name, str) and name else f"{kind} number {number + 1}"
         spot = Spot(file, toml.row(path))
         if place in seen:
@@ -390,14 +343,14 @@ def _read_tables(
         draft.spots[place] = seen[place] = spot
         draft.spots |= {f"{place}, {key}": Spot(file, row) for key, row in toml.rows_in(kind, number).items()}
         try:
-            found.append(model.model_validate(prepare(draft, table)))
+            found.append(model.model_validate(_with_templates(draft, table) if kind == "decision" else table))
         except ValidationError as error:
             draft.broken.add(place)
             note_all(draft, error, model, place, spot, toml, path)
     return tuple(found)
 
 
-def _note_unknown_keys(draft: Draft, declared: Declared, toml: TomlFile) -> None:
+def _note_unknown_keys(draft: Draft, declared: Declared[Any], toml: TomlFile) -> None:
     """Note the unknown top-level keys of a file."""
     kinds = (declared.kind, *declared.beside)
     for key in toml.values:
@@ -411,7 +364,7 @@ def _note_unknown_keys(draft: Draft, declared: Declared, toml: TomlFile) -> None
             )
 
 
-def _tables(draft: Draft, declared: Declared, toml: TomlFile) -> list[Any]:
+def _tables(draft: Draft, declared: Declared[Any], toml: TomlFile) -> list[Any]:
     """Return the tables of one kind."""
     kind, file = declared.kind, declared.file
     tables = toml.values.get(kind, [])

@@ -18,18 +18,18 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.problem import Problem
 from tercet.packs.declarations import (
+    ACTORS,
     ALL_DECLARED,
     DECISIONS,
+    GATES,
+    LANES,
     PACK_FILE,
+    POLICIES,
     TUNING_FILE,
     nameless,
-    read_actors,
-    read_decisions,
-    read_gates,
-    read_lanes,
+    read_declared,
     read_methods,
     read_pack_file,
-    read_policies,
     read_tuning,
 )
 from tercet.packs.evidence_files import read_evidence
@@ -104,8 +104,8 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
     _note_ignored_files(draft)
     pack_file = read_pack_file(draft)
     tools, code = _read_all_tools(draft, pack_file)
-    decisions, gates = read_decisions(draft), read_gates(draft)
-    policies, actors = read_policies(draft), read_actors(draft)
+    decisions, gates = read_declared(draft, DECISIONS), read_declared(draft, GATES)
+    policies, actors = read_declared(draft, POLICIES), read_declared(draft, ACTORS)
     evidence, times = read_evidence(draft)
     parts = Parts(
         **{
@@ -117,7 +117,7 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
         decisions=decisions,
         gates=gates,
         policies=policies,
-        lanes=read_lanes(draft),
+        lanes=read_declared(draft, LANES),
         actors=actors,
         evidence=evidence,
         templates=read_templates(draft),

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.shape import Authored
-from tercet.packs.declarations import SERVERS, ServerTable, explain, read_servers
+from tercet.packs.declarations import SERVERS, ServerTable, explain, read_declared
 from tercet.packs.folder import Draft
 from tercet.tools.mcp.server import Change, Definition, compare
 
@@ -165,7 +165,7 @@ def read_pins(path: str | os.PathLike[str], *, is_mending: bool = False) -> Pins
     if not draft.has("."):
         draft.note("missing_folder", "there is no such folder", "check the path", file=os.fspath(path))
         raise PackError(draft.problems)
-    servers = read_servers(draft)
+    servers = read_declared(draft, SERVERS)
     problems = list(draft.problems)
     lock = read_lock(draft)
     if problems or (lock is None and not is_mending):

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.values.canonical import digest
-from tercet.packs.declarations import SERVERS, ServerTable, ToolTable, note_duplicate, read_servers
+from tercet.packs.declarations import SERVERS, ServerTable, ToolTable, note_duplicate, read_declared
 from tercet.packs.folder import Draft
 from tercet.packs.lock import LOCK_FILE, Lock, read_lock
 from tercet.packs.parts import Spot
@@ -28,7 +28,7 @@ MCP_FILE = SERVERS.file
 
 def read_mcp_tools(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
     """Return the tools of the folder's servers, and the hashes of their definitions."""
-    servers = read_servers(draft)
+    servers = read_declared(draft, SERVERS)
     lock = read_lock(draft) if servers or draft.has(LOCK_FILE) else Lock()
     if lock is None or "server" in draft.unread or any(place.startswith("server ") for place in draft.broken):
         draft.unread.add("tool")

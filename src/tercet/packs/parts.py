@@ -293,5 +293,9 @@ class Parts:
             severity=severity,
         )
 
+    def warning(self, code: str, place: str, message: str, remedy: str) -> Problem:
+        """Return a problem that does not keep the pack from loading."""
+        return self.problem(code, place, message, remedy, severity="warning")
+
     def _is_absent(self, kind: Kind, name: str) -> bool:
         return kind not in self.unread and f"{kind} {name}" not in self.broken

@@ -11,7 +11,7 @@ from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.request import Actor
 from tercet.contracts.values.plain import storable
 from tercet.packs.checks.gates import os_users_are_distinct
-from tercet.packs.declarations import ACTORS, PACK_FILE, read_actors
+from tercet.packs.declarations import ACTORS, PACK_FILE, read_declared
 from tercet.packs.folder import Draft
 from tercet.packs.parts import Parts
 
@@ -32,7 +32,7 @@ def load_people(path: str | os.PathLike[str]) -> tuple[Actor, ...]:
             code="actors_not_found",
             remedy=f"name a pack folder, or the {ACTORS.file} of one",
         )
-    actors = read_actors(draft, file=name)
+    actors = read_declared(draft, ACTORS._replace(file=name))
     problems = [*draft.problems, *os_users_are_distinct(Parts(actors=actors, spots=draft.spots))]
     if problems:
         raise PackError(problems)

@@ -14,7 +14,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.problem import Problem
 from tercet.packs.checks import did_you_mean
-from tercet.packs.declarations import ACTORS, read_scenarios
+from tercet.packs.declarations import ACTORS, SCENARIOS, read_declared
 from tercet.packs.folder import Draft
 from tercet.packs.pack import Pack
 from tercet.packs.parts import Parts
@@ -54,7 +54,7 @@ def read_all(path: str | os.PathLike[str], parts: Parts) -> tuple[tuple[LoadedSc
     problems: list[Problem] = []
     loaded: list[LoadedScenario] = []
     for file in draft.list_files(FOLDER, ".toml"):
-        for scenario in read_scenarios(draft, file):
+        for scenario in read_declared(draft, SCENARIOS._replace(file=file)):
             wrong = [*_problems(scenario, parts)]
             try:
                 plan = _read_plan(draft.folder, scenario)

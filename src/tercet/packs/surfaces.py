@@ -316,12 +316,11 @@ def surfaces_are_there(parts: Parts) -> Problems:
     """Every surface is written in the pack."""
     for surface in parts.tuning.surfaces:
         if isinstance(surface, LaneSurface) and not parts.lanes:
-            yield parts.problem(
+            yield parts.warning(
                 "surface_not_searched",
                 TUNING,
                 f"{surface.id} is not searched: the pack has no lanes",
                 "declare one in lanes.toml, or leave it out",
-                severity="warning",
             )
             continue
         try:

@@ -32,12 +32,11 @@ def there_is_something_to_ask_for(parts: Parts) -> Problems:
             "add one to decisions.toml",
         )
     if not parts.tools and not parts.is_partial("tool"):
-        yield parts.problem(
+        yield parts.warning(
             "no_tools",
             "tools",
             "the pack has no tools, so its plans can do nothing",
             "add tools.py",
-            severity="warning",
         )
 
 
@@ -105,12 +104,11 @@ def evidence_can_be_found(parts: Parts) -> Problems:
     for place, names in required.items():
         for name in names:
             if not any(meets(name, classification) for classification in classes):
-                yield parts.problem(
+                yield parts.warning(
                     "evidence_class_unknown",
                     place,
                     f"no evidence file, tool or query of the pack brings the class {name.removesuffix('_evidence')}",
                     "add such a fact, or make sure that evidence of this class is retrieved",
-                    severity="warning",
                 )
 
 
@@ -138,12 +136,11 @@ def untrusted_evidence_is_required(parts: Parts) -> Problems:
         required = {name.removesuffix("_evidence") for name in (*decision.required_evidence, *by_calls)}
         for name in decision.untrusted_evidence:
             if name.removesuffix("_evidence") not in required:
-                yield parts.problem(
+                yield parts.warning(
                     "untrusted_evidence_unknown",
                     f"decision {decision.id}, untrusted_evidence",
                     f"neither the decision nor a tool or template requires evidence of the class {name}",
                     f"leave it out, or name one of {', '.join(sorted(required)) or 'no classes'}",
-                    severity="warning",
                 )
 
 

@@ -106,12 +106,11 @@ def attacks_can_be_made(parts: Parts) -> Problems:
             yield from _trial_problems(parts, decision, attack, _ATTACK, place)
             yield from _case_problems(parts, attack, rules, place)
         if rules.attacks and find_spec("hypothesis") is None:
-            yield parts.problem(
+            yield parts.warning(
                 "adversarial_unavailable",
                 f"decision {decision.id}, quality.attacks",
                 "edge cases are made by Hypothesis, which is not installed here: no run of this decision would begin",
                 install_words("adversarial"),
-                severity="warning",
             )
 
 
@@ -140,12 +139,11 @@ def _case_problems(parts: Parts, attack: Attack, rules: QualityRules, place: str
             "say max_cases, or drop the attack",
         )
     if attack.imagined and not parts.models.critic:
-        yield parts.problem(
+        yield parts.warning(
             "imagined_without_model",
             f"{place}.imagined",
             "no model is named that could think of cases, so only those of the schema are tried",
             'add critic = ["…"] under [models] in pack.toml, or say imagined = 0',
-            severity="warning",
         )
 
 
@@ -225,12 +223,11 @@ def _pointers(content: object) -> Iterator[str]:
 def _label_problems(parts: Parts, rules: QualityRules, value: DocumentValue, place: str) -> Problems:
     language = rules.locale.replace("-", "_").partition("_")[0]
     if value.labels and language not in value.labels and rules.locale_from is None:
-        yield parts.problem(
+        yield parts.warning(
             "label_language_missing",
             f"{place}.labels",
             f"there are no labels in {language}, the language of the locale: no text can name this value",
             f"add {language} = [...] to labels",
-            severity="warning",
         )
 
 

@@ -172,12 +172,11 @@ def irreversible_steps_come_last(parts: Parts) -> Problems:
         waiting = {call.position: gates for call in calls if (gates := named_gates(decision, call))}
         for found in find_early_effects(plan, calls, waiting, sequences):
             index = next(i for i, step in enumerate(plan.steps) if step.id == found.step)
-            yield parts.problem(
+            yield parts.warning(
                 "irreversible_before_gate",
                 f"template {plan.intent}, /steps/{index}",
                 found.message,
                 found.remedy,
-                severity="warning",
             )
 
 

@@ -68,13 +68,12 @@ def gates_of_a_call_are_for_different_people(parts: Parts) -> Problems:
         held = [pair for pair in waited_for if all(_may_open(actor, parts.gate[name]) for name in pair)]
         if held:
             gates = sorted({name for pair in held for name in pair})
-            yield parts.problem(
+            yield parts.warning(
                 "gates_of_one_person",
                 f"actor {actor.id}, roles",
                 f"{actor.id} alone can approve {' and '.join(gates)}, for which {waited_for[held[0]]} waits: each gate "
                 "asks for a role, and none for a second person",
                 "for two people, give the roles to different actors, or use one gate with quorum = 2",
-                severity="warning",
             )
 
 
@@ -134,12 +133,11 @@ def policies_lead_to_gates(parts: Parts) -> Problems:
                 'add gate = "…", or effect = "deny"',
             )
         if policy.effect == "deny" and policy.gate is not None:
-            yield parts.problem(
+            yield parts.warning(
                 "policy_gate_unused",
                 place,
                 f"its effect is deny, so {policy.gate} is never asked",
                 'say effect = "gate", or drop the gate',
-                severity="warning",
             )
 
 
@@ -216,13 +214,12 @@ def authority_is_related(parts: Parts) -> Problems:
         tools = _tools_of(parts, decision)
         carries = [tool.name for tool in tools if _carries_authority(tool)]
         if carries and not decision.bind and _has_other_sources(parts, tools):
-            yield parts.problem(
+            yield parts.warning(
                 "authority_unrelated",
                 f"decision {decision.id}, bind",
                 f"{' and '.join(carries)} may take authority from evidence or results, and nothing says that these belong "
                 "to the request",
                 f"declare a relation under [[decision.bind]]: {_example(parts, carries[0])}",
-                severity="warning",
             )
 
 
@@ -252,13 +249,12 @@ def relations_name_known_things(parts: Parts) -> Problems:
         named += [(f"{place}fields", field.path.owner) for field in decision.fields]
         for where, name in named:
             if name != REQUEST and not any(is_of_class(name, each) for each in classes):
-                yield parts.problem(
+                yield parts.warning(
                     "relation_unknown",
                     where,
                     f"nothing in the pack has or requires evidence of the class {name}",
                     did_you_mean(name, {REQUEST, *classes})
                     or f"name one of {', '.join((REQUEST, *sorted(classes)))}",
-                    severity="warning",
                 )
 
 
@@ -271,12 +267,11 @@ def relations_read_fields_of_the_request(parts: Parts) -> Problems:
             if path is None or path.owner != REQUEST or path.place[0] in read:
                 continue
             if (remedy := did_you_mean(path.place[0], read)) is not None:
-                yield parts.problem(
+                yield parts.warning(
                     "request_field_unknown",
                     f"decision {decision.id}, bind",
                     f"no template reads {relation.equals}",
                     remedy,
-                    severity="warning",
                 )
 
 

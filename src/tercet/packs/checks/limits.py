@@ -37,12 +37,11 @@ def tools_fit(parts: Parts) -> Problems:
     for decision in parts.decisions:
         sizes = [estimate_tokens(show_tool(tool)) for tool in parts.tools if _may_use(parts, decision, tool)]
         if sum(sizes) > limit:
-            yield parts.problem(
+            yield parts.warning(
                 "tools_overflow",
                 f"{PACK}, context.tokens.tools",
                 f"the tools of decision {decision.id} need {sum(sizes):,} tokens of {limit:,}, so some are left out",
                 f"raise it to {sum(sizes)}, or let the decision list the tools that it needs",
-                severity="warning",
             )
 
 
@@ -63,12 +62,11 @@ def planner_has_sensible_time(parts: Parts) -> Problems:
     is_slow = any(name.partition(":")[0] == _SLOW for name in parts.models.planner)
     if is_slow and limit.timeout_ms > SENSIBLE_PLANNER_MS.start:
         return
-    yield parts.problem(
+    yield parts.warning(
         "planner_timeout_unusual",
         f"{PACK}, limits.planner.timeout_ms",
         f"a planner that may take {limit.timeout_ms:,} ms is outside of the sensible 5 to 30 seconds",
         'choose between 5000 and 30000; a local model may take longer if the pack names it: models.planner = ["local"]',
-        severity="warning",
     )
 
 
@@ -121,12 +119,11 @@ def controls_are_calm(parts: Parts) -> Problems:
     """No controller oscillates around its setpoint."""
     for name, spec in parts.control.items():
         if character_of(spec) == "oscillating":
-            yield parts.problem(
+            yield parts.warning(
                 "control_oscillates",
                 _place(name, spec, "kp"),
                 f"with kp = {spec.proportional:g} the error goes to and fro around the setpoint before it dies away",
                 f"choose a kp of at most {(1.0 - spec.alpha) / spec.gain:.4g}, or less ki and kd",
-                severity="warning",
             )
 
 
@@ -135,12 +132,11 @@ def controls_can_reach(parts: Parts) -> Problems:
     for name, spec in parts.control.items():
         floor = noise_floor(spec)
         if floor is not None and floor.is_above_epsilon:
-            yield parts.problem(
+            yield parts.warning(
                 "control_in_noise",
                 _place(name, spec, "sigma"),
                 f"noise keeps the quality at about {floor.best_quality:g}, below the {spec.target - spec.epsilon:g} that would be accepted, so repairs end in escalation",
                 "raise epsilon, lower kp, or repair by means that vary less",
-                severity="warning",
             )
 
 

@@ -40,12 +40,11 @@ def models_can_be_asked(parts: Parts) -> Problems:
     remedy = 'add critic = ["…"] under [models] in pack.toml'
     for decision, rules in judged(parts):
         if rules.judge == "model":
-            yield parts.problem(
+            yield parts.warning(
                 "judge_without_model",
                 f"decision {decision.id}, quality.judge",
                 "no model is named that could judge, so every free text goes to a person",
                 f'{remedy}, or say judge = "none"',
-                severity="warning",
             )
         for number, dimension in enumerate(rules.rubric.dimensions):
             if dimension.scorer == "model":
@@ -101,12 +100,11 @@ def samples_count(parts: Parts) -> Problems:
     for decision, rules in judged(parts):
         names = {threshold.name for threshold in decision.thresholds}
         if rules.consistency is not None and "self_consistency" not in names:
-            yield parts.problem(
+            yield parts.warning(
                 "consistency_unused",
                 f"decision {decision.id}, quality.consistency",
                 "the decision names thresholds, and self_consistency is none of them: outputs are committed however much samples differ",
                 'add [[decision.thresholds]] with name = "self_consistency"',
-                severity="warning",
             )
 
 
@@ -173,12 +171,11 @@ def task_classes_are_used(parts: Parts) -> Problems:
     used = {rules.task_class for _, rules in judged(parts)}
     for name in parts.control:
         if name != ANY_CLASS and name not in used:
-            yield parts.problem(
+            yield parts.warning(
                 "task_class_unused",
                 f"{PACK}, control.{name}",
                 f"no decision has the task class {name}, so nothing is steered by this",
                 f'say task_class = "{name}" under [decision.quality], or drop the table',
-                severity="warning",
             )
 
 
@@ -209,12 +206,11 @@ def sections_are_required(parts: Parts) -> Problems:
             near = did_you_mean(section.heading, bare)
             if section.heading.casefold() in required or (near is None and _is_looked_at(decision, rules)):
                 continue
-            yield parts.problem(
+            yield parts.warning(
                 "section_not_required",
                 f"decision {decision.id}, quality.repair.sections.{number}.heading",
                 f"the section {section.heading} is not required, so nothing finds out that it is missing",
                 near or f'add "{section.heading}" to required_sections under [decision.quality]',
-                severity="warning",
             )
 
 

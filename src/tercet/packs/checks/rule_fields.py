@@ -154,13 +154,12 @@ def policies_compare_known_words(parts: Parts) -> Problems:
             known = _known_words(parts, comparison)
             if known is not None and comparison.text and comparison.text not in known:
                 field = ".".join(comparison.path)
-                yield parts.problem(
+                yield parts.warning(
                     "rule_value_unknown",
                     f"policy {policy.name}, expression",
                     f"{field} is never {comparison.text!r}, so the comparison never holds",
                     did_you_mean(comparison.text, known)
                     or f"it may be {', '.join(sorted(known)) or 'nothing'}",
-                    severity="warning",
                 )
 
 
@@ -199,12 +198,11 @@ def policies_read_no_list_order(parts: Parts) -> Problems:
     """No policy uses the order of the list as the order of execution."""
     for policy in parts.policies:
         if reads_list_order(policy.expression):
-            yield parts.problem(
+            yield parts.warning(
                 "policy_compares_index",
                 f"policy {policy.name}, expression",
                 "it reads where the plan lists its steps, which says nothing about the order in which they run",
                 'read the order instead, as in "x.look" in step.before_tools, or look.id in pay.before',
-                severity="warning",
             )
 
 

@@ -106,13 +106,12 @@ def classes_exist(
     for name in dict.fromkeys([*wanted, *required]):
         if not any(meets(name, each) for each in classes):
             short = name.removesuffix("_evidence")
-            yield parts.problem(
+            yield parts.warning(
                 "evidence_class_unknown",
                 place,
                 f"no evidence file of the pack has the class {short}",
                 did_you_mean(short, classes)
                 or "add such a fact, or make sure that evidence of this class is retrieved",
-                severity="warning",
             )
 
 
@@ -335,12 +334,11 @@ def placeholders_are_filled(parts: Parts) -> Problems:
         for text in dict.fromkeys(_texts(plan.model_dump(mode="json", exclude_defaults=True))):
             for found in re.findall(r"\$\{[^}]*\}?", text):
                 if not PLACEHOLDER.fullmatch(found):
-                    yield parts.problem(
+                    yield parts.warning(
                         "placeholder_malformed",
                         f"template {plan.intent}",
                         f"{found} is not a placeholder, and would be sent unchanged",
                         "write ${input.field} or ${snapshot}",
-                        severity="warning",
                     )
 
 

@@ -96,12 +96,11 @@ def preconditions_can_be_met(parts: Parts) -> Problems:
     for tool in parts.tools:
         for condition in tool.preconditions:
             if condition not in known:
-                yield parts.problem(
+                yield parts.warning(
                     "precondition_unestablished",
                     f"tool {tool.name}, preconditions",
                     f"nothing establishes {condition}, so no plan can call it",
                     "let a tool establish it, or list it in the conditions of a decision",
-                    severity="warning",
                 )
 
 
@@ -111,12 +110,11 @@ def modes_are_reachable(parts: Parts) -> Problems:
         return
     for tool in parts.tools:
         if MODE_RANK[tool.mode] > MODE_RANK[parts.safety_mode]:
-            yield parts.problem(
+            yield parts.warning(
                 "above_safety_mode",
                 f"tool {tool.name}, mode",
                 f"its mode {tool.mode} is above the pack's safety mode {parts.safety_mode}",
                 f'say safety_mode = "{tool.mode}" in pack.toml if runs of this pack should use it',
-                severity="warning",
             )
 
 
@@ -124,12 +122,11 @@ def timeouts_suffice(parts: Parts) -> Problems:
     """The expected duration of a tool is within its timeout."""
     for tool in parts.tools:
         if tool.estimated_ms > tool.timeout_ms:
-            yield parts.problem(
+            yield parts.warning(
                 "timeout_short",
                 f"tool {tool.name}, timeout_ms",
                 f"estimated_ms is {tool.estimated_ms:,} and timeout_ms only {tool.timeout_ms:,}",
                 "raise timeout_ms above estimated_ms",
-                severity="warning",
             )
 
 

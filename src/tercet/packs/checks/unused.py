@@ -31,12 +31,11 @@ def gates_are_named(parts: Parts) -> Problems:
     named = {name for _, name in gates_named(parts)} | {each.output_gate for each in parts.decisions}
     for gate in parts.gates:
         if gate.name not in named:
-            yield parts.problem(
+            yield parts.warning(
                 "gate_unused",
                 f"gate {gate.name}",
                 "no tool, decision, policy, template or task names it, so nothing waits for it",
                 "name it where an approval is needed, or remove it",
-                severity="warning",
             )
 
 
@@ -52,12 +51,11 @@ def actors_hold_used_roles(parts: Parts) -> Problems:
     named |= {each.text for rule in rules for each in compared_texts(rule)}
     for actor in parts.actors:
         if actor.roles and named.isdisjoint(actor.roles):
-            yield parts.problem(
+            yield parts.warning(
                 "actor_roles_unused",
                 f"actor {actor.id}, roles",
                 f"no gate, tool or rule names the role {' or '.join(actor.roles)}",
                 "correct the role, or leave it out",
-                severity="warning",
             )
 
 
@@ -72,12 +70,11 @@ def decisions_are_planned(parts: Parts) -> Problems:
     taken = {point.decision_id for plan in parts.templates for point in plan.decision_checkpoints}
     for decision in parts.decisions:
         if decision.id not in taken and planned.isdisjoint((decision.id, *decision.intents)):
-            yield parts.problem(
+            yield parts.warning(
                 "decision_unplanned",
                 f"decision {decision.id}",
                 "no template and no goal is for its intents, and no language model plans, so only a caller's plan reaches it",
                 "add a template or a goal for one of its intents, or remove it",
-                severity="warning",
             )
 
 
@@ -95,12 +92,11 @@ def tasks_are_reached(parts: Parts) -> Problems:
             waiting += [each.task for method in library.methods_of.get(name, ()) for each in method.subtasks]
     for task in library.tasks:
         if task.name not in reached:
-            yield parts.problem(
+            yield parts.warning(
                 "task_unreachable",
                 f"task {task.name}",
                 "no goal leads to it, so it and its methods are never used",
                 "name it in a goal or in a method that a goal leads to, or remove it",
-                severity="warning",
             )
 
 
@@ -122,12 +118,11 @@ def evidence_is_used(parts: Parts) -> Problems:
     }.values():
         name = fact.classification
         if not any(is_of_class(each, name) for each in named) and name not in rules:
-            yield parts.problem(
+            yield parts.warning(
                 "evidence_class_unused",
                 f"evidence {fact.id}",
                 f"nothing requires, pins or reads evidence of the class {name}",
                 "require it where a decision or a tool depends on it, or remove it",
-                severity="warning",
             )
 
 
@@ -212,12 +207,11 @@ def sentences_are_declared_as_such(parts: Parts) -> Problems:
                     f"write {REQUEST}.FIELD, or give the field of the evidence another kind",
                 )
             elif _is_untrusted(decision, field):
-                yield parts.problem(
+                yield parts.warning(
                     "sentence_untrusted",
                     place,
                     "untrusted_inputs marks this field, so nothing that it names counts",
                     "remove one of the two declarations",
-                    severity="warning",
                 )
 
 
@@ -239,12 +233,11 @@ def groups_name_parameters(parts: Parts) -> Problems:
                 name for pattern in field.patterns for name in re.compile(pattern).groupindex
             ):
                 if group not in known:
-                    yield parts.problem(
+                    yield parts.warning(
                         "pattern_group_unknown",
                         f"decision {decision.id}, fields {field.of}",
                         f"no tool of the decision has a parameter or a kind {group}, so what the group captures counts for nothing",
                         did_you_mean(group, sorted(known)) or "name the group after a parameter or its kind",
-                        severity="warning",
                     )
 
 
