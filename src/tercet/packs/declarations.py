@@ -238,7 +238,7 @@ FACTS = Declared("fact", METHODS.file, Fact)
 LANES = Declared("lane", "lanes.toml", Lane)
 SERVERS = Declared("server", "mcp.toml", ServerTable)
 SCENARIOS = Declared("scenario", "scenarios", Scenario)
-"""Of these the file is named by whoever reads it."""
+"""Each of its files is named when it is read."""
 ALL_DECLARED = (DECISIONS, GATES, POLICIES, ACTORS, METHODS, LANES, SERVERS)
 
 _REMEDIES = {
