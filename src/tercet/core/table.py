@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tercet.contracts.loop import Phase
 from tercet.core import events as e
-from tercet.core.fold import gate, lane, plan, quality, session, step
+from tercet.core.fold import gate, plan, quality, session, step
 from tercet.core.fold.base import Changes
 from tercet.core.state import State
 
@@ -259,8 +259,8 @@ TABLE: dict[type[e.Event], Row] = {
     ),
     e.AcceptanceLapsed: Row(_p(P.COMMIT), gate.acceptance_lapsed, moves={"": _m(P.COMMIT, P.VERIFY)}),
     e.RepeatsChecked: Row(_p(P.ACT, P.FAIL), step.repeats_checked, compensates=True),
-    e.StepProposed: Row(_p(P.ACT), lane.step_proposed, is_verdict=True),
-    e.ProposalsReviewed: Row(_p(P.ACT), lane.proposals_reviewed, is_verdict=True, label=_word("proposals")),
+    e.StepProposed: Row(_p(P.ACT), plan.step_proposed, is_verdict=True),
+    e.ProposalsReviewed: Row(_p(P.ACT), plan.proposals_reviewed, is_verdict=True, label=_word("proposals")),
 }
 
 

@@ -120,9 +120,8 @@ class Reading:
         self.duration_ms += duration_ms or 0
         self.position[said["id"]] = position
         self.found.append(found)
-        is_plain = found is said.get("found") and said.get(
-            "is_written_out", False
-        )  # nothing is open or known
+        # Nothing is open or known in a plain step.
+        is_plain = found is said.get("found") and said.get("is_written_out", False)
         self.pinned.append(said["evidence_refs"] if is_plain else self._read_values(position, step, found))
         if said["when"] is not None:
             condition = references.parse("cel", said["when"], ("when",))

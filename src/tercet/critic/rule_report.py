@@ -20,8 +20,8 @@ from tercet.critic.checks.arguments import condition, reads_open
 from tercet.critic.checks.flow import authority_is_bound
 from tercet.critic.checks.gates import demand_gates, gates_of
 from tercet.critic.checks.rules import PlanViews, policies_hold, uncertain_at_review
-from tercet.critic.irreversible import EarlyEffect, find_early_effects
 from tercet.critic.review import Review, exhaust
+from tercet.critic.waits import EarlyEffect, find_early_effects
 from tercet.policy.comparisons import named_tools
 from tercet.policy.expressions import STEP, ExpressionError, compile_rule
 

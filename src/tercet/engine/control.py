@@ -7,6 +7,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import msgspec
+
 from tercet.core import commands as c
 from tercet.core import messages
 from tercet.core.answers import Answer
@@ -28,19 +30,17 @@ GRACE_MS = 2_000
 """How long calls in progress may take to end after the process was asked to stop."""
 
 
+_TOLD_TO_STOP = c.Pause(reason="the process was told to stop")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Halt:
     """Why a driver releases its session before the run is over."""
 
-    reason: str = "the process was told to stop"
-    code: str = ""
-    by: str = ""
-    simulated_by: str = ""
-    inbox: int = 0
+    pause: c.Pause | None = _TOLD_TO_STOP
+    """The pause to record; None leaves the session as it is, so that another worker can continue it immediately."""
     grace_ms: int | None = GRACE_MS
     """How long calls in progress may still take; None for no limit."""
-    is_pause: bool = True
-    """False: the session is not paused, so that another worker can continue it immediately."""
 
 
 class Wakeup:
@@ -104,22 +104,26 @@ class Control:
         """Start no new work, and release the session."""
         self._interrupt.set()
         if self.halt is None or self.halt.grace_ms is None:
-            wanted = halt or Halt()
-            read = 0 if self.halt is None else self.halt.inbox  # the message of a pause is not read again
-            self.halt = replace(wanted, inbox=max(wanted.inbox, read))
+            wanted, before = halt or Halt(), None if self.halt is None else self.halt.pause
+            if wanted.pause is not None and before is not None:  # the message of a pause is not read again
+                read = max(wanted.pause.inbox, before.inbox)
+                wanted = replace(wanted, pause=msgspec.structs.replace(wanted.pause, inbox=read))
+            self.halt = wanted
         self.wakeup.wake()
 
     def hand_over(self) -> None:
         """Begin no more calls, and leave the session to another worker; a session that is being paused is paused."""
-        self.stop(Halt(is_pause=False) if self.halt is None else replace(self.halt, grace_ms=GRACE_MS))
+        self.stop(Halt(pause=None) if self.halt is None else replace(self.halt, grace_ms=GRACE_MS))
 
     def stop_for(self, stop: Stop | None) -> None:
         """Stop because the lease is lost (None), or because of an emergency stop."""
-        self.stop(None if stop is None else Halt(reason=stop.reason, by=stop.by, grace_ms=None))
+        self.stop(
+            None if stop is None else Halt(pause=c.Pause(reason=stop.reason, by=stop.by), grace_ms=None)
+        )
 
     def release(self, reason: str, code: str = "") -> None:
         """Stop, and leave the session paused so that it can be resumed."""
-        self.stop(Halt(reason=reason, code=code))
+        self.stop(Halt(pause=c.Pause(reason=reason, code=code)))
 
     @property
     def is_stopping(self) -> bool:

@@ -22,7 +22,7 @@ from tercet.core.answers import Answer, CallEnded, Made, Now
 from tercet.core.attempt import Done, Ended, Unknown
 from tercet.core.config import RunConfig
 from tercet.core.decide import decide
-from tercet.core.fold.base import STOPPED
+from tercet.core.fold.base import STOPPED, copy_fields
 from tercet.core.resolve import resolve
 from tercet.core.resolve.sessions import find_expired
 from tercet.core.run import Run, WaitingCalls
@@ -196,15 +196,7 @@ class Driver:
         unread = await inbox.read_unread(self.services.journal, self.lease.tenant, self.state)
         for event, _ in inbox.apply_messages(self.state, unread, self.now(), outside=False):
             if isinstance(event, e.SessionPaused):
-                self.control.stop(
-                    Halt(
-                        reason=event.reason,
-                        by=event.by,
-                        simulated_by=event.simulated_by,
-                        inbox=event.inbox,
-                        grace_ms=None,
-                    )
-                )
+                self.control.stop(Halt(pause=copy_fields(c.Pause, event), grace_ms=None))
                 return
             self.ledger.record(event)
 
@@ -242,17 +234,8 @@ class Driver:
 
     async def _pause(self, halt: Halt) -> State:
         is_running = self.state.status == "in_progress" and not self.state.ending
-        if halt.is_pause and is_running:
-            self.record(
-                c.Pause(
-                    reason=halt.reason,
-                    code=halt.code,
-                    by=halt.by,
-                    simulated_by=halt.simulated_by,
-                    inbox=halt.inbox,
-                ),
-                Now(at=self.now()),
-            )
+        if halt.pause is not None and is_running:
+            self.record(halt.pause, Now(at=self.now()))
             await self._flush(is_folded=True)
         return self.state
 

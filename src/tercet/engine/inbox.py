@@ -57,9 +57,8 @@ async def find_posted(journal: Journal, tenant: str, message: Message) -> int | 
 
 def _position_of(stored: Iterable[Stored], key: str) -> int | None:
     for each in stored:
-        with suppress(
-            UsageError
-        ):  # one that cannot be read here was sent by a newer version, and with another key
+        # One that cannot be read here was sent by a newer version, and with another key.
+        with suppress(UsageError):
             if messages.decode(each.data).nonce == key:
                 return each.seq
     return None

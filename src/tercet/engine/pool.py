@@ -73,12 +73,10 @@ class DriverPool:
             driver.control.readers.close()
             if self._drivers.get(session) is driver:  # and not a driver that has taken the session over
                 del self._drivers[session]
-            if (
-                is_reachable and not driver.state.is_over
-            ):  # no process needs the lease on a session that is over
-                with suppress(
-                    JournalError
-                ):  # the lease expires by itself; the result of the run must be returned
+            # No process needs the lease on a session that is over. Any other lease expires by itself, so an error must
+            # not keep the result of the run from being returned.
+            if is_reachable and not driver.state.is_over:
+                with suppress(JournalError):
                     await self._journal.release(driver.lease)
 
     def close(self) -> None:

@@ -98,10 +98,7 @@ async def read_minimums(
     try:
         pack = read_declarations(await journal.blob(tenant, str(state.start.pack_hash)))
         quality = pack.decision_for(state.start.decision).quality
-    except (
-        BlobMissing,
-        UsageError,
-    ):  # an older run has not kept its pack, and another version reads packs otherwise
+    except (BlobMissing, UsageError):  # an older run kept no pack, and another version reads packs otherwise
         return {}
     return {each.name: each.minimum for each in quality.rubric.dimensions} if quality else {}
 

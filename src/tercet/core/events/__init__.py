@@ -16,7 +16,6 @@ from tercet.core.events.gate import (
     MessageDropped,
 )
 from tercet.core.events.gate import Need as Need
-from tercet.core.events.lane import ProposalsReviewed, StepProposed
 from tercet.core.events.plan import (
     Decomposed,
     EvidenceRetrieved,
@@ -26,6 +25,8 @@ from tercet.core.events.plan import (
     PlanningFailed,
     PlanProposed,
     PlanReviewed,
+    ProposalsReviewed,
+    StepProposed,
     TurnJudged,
 )
 from tercet.core.events.quality import (

@@ -17,10 +17,8 @@ from tercet.core.state import TERMINAL, State, Used
 from tercet.core.table import TABLE
 
 P = Phase
-_ACT, _FAIL = (
-    Phase.ACT,
-    Phase.FAIL,
-)  # looking a member up in its enumeration takes longer than comparing with it
+# Looking a member up in its enumeration takes longer than comparing with it.
+_ACT, _FAIL = P.ACT, P.FAIL
 
 TRANSITIONS: dict[SessionStatus, frozenset[SessionStatus]] = {
     "in_progress": frozenset({"awaiting_gate", "paused", "completed", "failed", "expired", "cancelled"}),

@@ -49,14 +49,14 @@ def model_answered(state: State, event: e.ModelAnswered) -> State:
 
 
 def spent(state: State, asked: Asked, tokens: int, cost: int) -> State:
-    """Release the reservation of a call, and book its actual amounts."""
+    """Return the state with the reservation of a call released, and its actual amounts booked."""
     is_judging = state.phase is not Phase.PLAN and state.halted_from is not Phase.PLAN
     used = settle_model(state.used, asked, tokens, cost, "critic" if is_judging else "planner")
     return changed(state, asking=None, used=used)
 
 
 def cut_off(state: State) -> State:
-    """Book the whole reservation of a call whose process is gone, since it may have been charged."""
+    """Return the state with the whole reservation of a call booked whose process is gone: it may have been charged."""
     asked = state.asking
     return state if asked is None else spent(state, asked, asked.tokens, asked.cost)
 

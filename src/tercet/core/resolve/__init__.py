@@ -11,7 +11,7 @@ from typing import Any
 
 from tercet.core import commands as c
 from tercet.core.answers import Answer, Made
-from tercet.core.resolve import calls, ending, gates, lanes, planning, sessions
+from tercet.core.resolve import calls, ending, gates, planning, sessions
 from tercet.core.run import Run
 
 RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
@@ -28,8 +28,8 @@ RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
     c.Note: calls.take_note,
     c.Skip: calls.skip,
     c.Fault: calls.refuse,
-    c.ProposeStep: lanes.propose_step,
-    c.ReviewProposals: lanes.review_proposals,
+    c.ProposeStep: planning.propose_step,
+    c.ReviewProposals: planning.review_proposals,
     c.Judge: calls.judge,
     c.Settle: calls.settle,
     c.Ask: gates.ask,

@@ -1,7 +1,8 @@
-"""Events of calls: INTENT, outcome, and the critic's verdict on a step."""
+"""Events of calls: INTENT, outcome, the critic's verdict on a step, and the decisions that a plan takes after it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from math import isfinite
 
@@ -23,11 +24,11 @@ from tercet.core.config import RunConfig
 from tercet.core.decide import Acting, can_retry, has_retries, is_looping
 from tercet.core.fold.base import CUT_OFF, LANE_WAITING, MODIFIED, ROLE_LOST, copy_fields
 from tercet.core.lanes import envelope_fields
-from tercet.core.resolve.decisions import take_decisions
 from tercet.core.resolve.gates import open_gate
 from tercet.core.resolve.planning import frame_of
 from tercet.core.run import Run
 from tercet.core.state import State, StepState
+from tercet.critic.checks.feasibility import find_decision, missing_evidence
 from tercet.critic.judge import judge_step
 
 _FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)
@@ -359,3 +360,43 @@ def end_model_call(run: Run, command: c.AwaitModel, answer: ModelReply) -> Made:
         ),
         blobs=(answer.data,) if answer.blob else (),
     )
+
+
+def take_decisions(run: Run, name: str, at: int, otherwise: str) -> tuple[e.DecisionTaken, ...]:
+    """Return the decisions that the plan takes after a completed step.
+
+    A decision rests on the evidence that the step and those before it pinned, as far as they ran and it has not
+    expired. Where a class that the decision requires is missing, its outcome is `otherwise`.
+    """
+    return tuple(_taken(run, name, at, otherwise)) if _is_due(run.state, run.config) else ()
+
+
+def _is_due(state: State, config: RunConfig) -> bool:
+    return state.phase is Phase.ACT and config.ctx.goes_by(Behaviour.DECISIONS_TAKEN)
+
+
+def _taken(run: Run, name: str, at: int, otherwise: str) -> Iterator[e.DecisionTaken]:
+    plan, config = run.followed.plan, run.config
+    points = [point for point in plan.decision_checkpoints if point.after_step == name]
+    if not points:
+        return
+    review = config.review(plan)
+    step = review.position[name]
+    ran = [
+        index
+        for index in (*sorted(review.graph.ancestors(step)), step)
+        if run.state.steps[plan.steps[index].id].status == "done"
+    ]
+    pinned = dict.fromkeys(ref for index in ran for ref in review.pinned[index])
+    refs = tuple(ref for ref in pinned if config.expiry.get(ref, at + 1) > at)
+    for point in points:
+        decision = find_decision(review, point)
+        missing = () if decision is None else missing_evidence(review, decision, refs)
+        yield e.DecisionTaken(
+            at=at,
+            decision=point.decision_id,
+            step=name,
+            outcome=otherwise if missing else "accept",
+            evidence=refs,
+            reason=f"evidence is missing or has expired: {', '.join(missing)}" if missing else "",
+        )

@@ -1,4 +1,4 @@
-"""Events of plans: proposal, decomposition, evidence, review; and the turns of a step-by-step agent."""
+"""Events of plans: proposal, decomposition, evidence, review; the turns of a step-by-step agent; proposals of lanes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from tercet.contracts.context import RunContext
+from tercet.contracts.errors import PlanError
 from tercet.contracts.mode import Trust
 from tercet.contracts.relations import find_sentences
 from tercet.contracts.runs.behaviour import Behaviour
@@ -24,6 +25,7 @@ from tercet.core.answers import Made, NotPlanned, Now, Planned, Reflected, Retri
 from tercet.core.budget import budget_use
 from tercet.core.config import RunConfig
 from tercet.core.fold.base import copy_fields
+from tercet.core.lanes import extended_plan
 from tercet.core.modifications import changed_plan
 from tercet.core.plans import dump_plan, read_plan
 from tercet.core.retrieval import asking, carried_over, pinned_evidence, with_refs
@@ -354,3 +356,43 @@ def _has_marked_fields(tool: ToolSpec, ran: StepState) -> bool:
     if ran.blob or ALL_FIELDS in tool.untrusted:
         return True
     return any(overlaps(mark, leaf.place) for leaf in scalars(ran.value) for mark in tool.untrusted)
+
+
+def propose_step(run: Run, command: c.ProposeStep, answer: Now) -> Made:
+    """Return a step that a lane proposes to its parent."""
+    del run
+    return made(e.StepProposed(at=answer.at, step=command.step, proposal=command.proposal))
+
+
+def review_proposals(run: Run, command: c.ReviewProposals, answer: Now) -> Made:
+    """Return the critic's verdict on the plan with the steps that a lane proposes."""
+    state, config = run.state, run.config
+    try:
+        plan = extended_plan(run.followed.plan, command.step, state.lane_proposals[command.step])
+    except (PlanError, KeyError, ValueError):
+        verdict = _refuse_proposals(command.step)
+        return made(
+            e.ProposalsReviewed(at=answer.at, step=command.step, hash="", verdict=dump_verdict(verdict))
+        )
+    verdict = verify(revision_frame(state, config), config.compiled, config.spec, plan)
+    return made(
+        e.ProposalsReviewed(
+            at=answer.at,
+            step=command.step,
+            hash=plan.hash,
+            verdict=dump_verdict(verdict),
+            plan=dump_plan(plan) if verdict.ok else {},
+        )
+    )
+
+
+def _refuse_proposals(step: str) -> Verdict:
+    """Return the refusal of proposals that do not fit into any plan."""
+    return Verdict(
+        stage="review",
+        outcome="reject",
+        kind=KIND_OF[Code.ARGUMENT_INVALID],
+        code=Code.ARGUMENT_INVALID,
+        reasons=(f"what the lane of step {step} proposes is not a plan",),
+        remedy="propose steps with tools of the parent, and references among the proposals only",
+    )

@@ -15,7 +15,7 @@ from tercet.contracts.values import pointer, references
 from tercet.contracts.values.plain import not_json
 from tercet.contracts.values.references import Leaf, Malformed, Reference
 from tercet.critic.checks.gates import named_gates
-from tercet.critic.irreversible import find_early_effects
+from tercet.critic.waits import find_early_effects
 from tercet.packs.checks import Check, Problems, dereferenced, fields_of, missing_field, offers, unknown_tool
 from tercet.packs.checks.templates import decision_of
 from tercet.packs.parts import PACK, Parts
