@@ -114,12 +114,16 @@ def use_journal(url: str, act: Callable[[Journal], Awaitable[T]], *, is_written:
     return asyncio.run(use())
 
 
+def is_missing(url: str) -> bool:
+    """Return whether a URL names a file that does not exist."""
+    return url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists()
+
+
 def require_journal_file(url: str) -> None:
     """Raise `UsageError` if a URL names a file that does not exist."""
-    prefix = "sqlite:///"
-    if url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists():
+    if is_missing(url):
         raise UsageError(
-            f"there is no journal {url.removeprefix(prefix)}",
+            f"there is no journal {url.removeprefix(SQLITE)}",
             code="journal_not_found",
             remedy=f"tercet run creates one; to use another journal, pass --journal URL or set {VARIABLE}",
         )
@@ -332,7 +336,7 @@ def store_url(given: str) -> str:
 async def find_library(given: str, journal: str) -> AsyncGenerator[EvidenceStore | None]:
     """Open the store that runs search: the given one, else the one beside the journal if it exists."""
     url = given or _beside(journal)
-    if not given and _is_missing(url):
+    if not given and is_missing(url):
         yield None
         return
     async with store_at(url) as store:
@@ -384,12 +388,8 @@ def use_store(url: str, act: Callable[[EvidenceStore], Awaitable[T]]) -> T:
     return asyncio.run(use())
 
 
-def _is_missing(url: str) -> bool:
-    return url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists()
-
-
 def _require_store_file(url: str) -> None:
-    if _is_missing(url):
+    if is_missing(url):
         raise UsageError(
             f"there is no evidence in {url.removeprefix(SQLITE)}",
             code="evidence_not_found",

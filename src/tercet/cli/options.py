@@ -64,6 +64,12 @@ SnapshotName: TypeAlias = Annotated[
     str | None,
     option("SNAPSHOT", "The evidence snapshot to use: by default the pack's newest."),
 ]
+Workers: TypeAlias = Annotated[
+    int | None, option("N", "The number of processes; by default one for each core.", min=1)
+]
+GoldenFolder: TypeAlias = Annotated[
+    Path, option("FOLDER", "The folder of golden runs; it is created if it does not exist.")
+]
 SafetyMode: TypeAlias = Annotated[
     ApprovalMode | None,
     option(

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tercet.cli import ExitCode
 from tercet.cli.options import AsJson, PackFolder, argument, flag
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.sessions import people
 from tercet.contracts.errors import PackError
 from tercet.core.transcript import timestamp
@@ -57,20 +57,18 @@ class ServerTools:
             "server": self.server.name,
             "protocol": self.protocol,
             "tools": sorted(self.live),
-            "changes": [change_json(change) for change in self.changes],
+            "changes": [change._asdict() for change in self.changes],
         }
 
 
-def list_tools(pack: PackFolder, *, as_json: AsJson = False) -> None:
+def list_tools(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
     """List the tools of a pack, with mode, origin and pin.
 
     Nothing is started. Tools of MCP servers that are declared but not pinned yet are listed too.
     """
     rows = list_json(pack)
-    if as_json:
-        print_json({"folder": str(pack), "tools": rows})
-    else:
-        show_tools(Screen(), rows)
+    document = {"folder": str(pack), "tools": rows}
+    return respond(lambda: document, lambda screen: show_tools(screen, rows), as_json=as_json)
 
 
 def diff(pack: PackFolder, server: ServerName = None, *, as_json: AsJson = False) -> ExitCode:
@@ -244,11 +242,6 @@ def show_tools(screen: Screen, rows: Sequence[dict[str, Any]]) -> None:
             screen.put(printable(" ".join(summary.split()), 200), first="    ")
     if not rows:
         screen.say("The pack has no tools.")
-
-
-def change_json(change: Change) -> dict[str, Any]:
-    """Return a change as JSON."""
-    return {"tool": change.tool, "field": change.field, "old": change.old, "new": change.new}
 
 
 def show_changes(screen: Screen, changes: Sequence[Change]) -> None:

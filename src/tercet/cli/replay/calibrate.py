@@ -21,7 +21,7 @@ from tercet.cli.replay.records import (
     read_rows,
     task_classes,
 )
-from tercet.cli.replay.runs import DRAWING, require_writable, write_file
+from tercet.cli.replay.runs import DRAWING, require_writable, write_drawing, write_file
 from tercet.cli.screen import Screen, respond
 from tercet.cli.sessions.people import ActorsPath, local_user_from
 from tercet.contracts.errors import UsageError
@@ -256,9 +256,7 @@ def calibrate(
         in_force=known.weights,
     )
     if svg is not None:
-        write_file(svg, DRAWING + draw_reliability(found.before, found.after).encode())
-        if not as_json:
-            Screen(stderr=True).print(f"· drawn into {printable(str(svg))}", style="dim")
+        write_drawing(svg, draw_reliability(found.before, found.after), is_quiet=as_json)
     if save is not None:
         write_file(save, f"{json_text(found.weights.model_dump(mode='json'))}\n".encode())
     if apply and url and chosen:

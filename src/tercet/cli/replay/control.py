@@ -22,7 +22,7 @@ from tercet.cli.replay.records import (
     read_rows,
     task_classes,
 )
-from tercet.cli.replay.runs import DRAWING, require_writable, write_file
+from tercet.cli.replay.runs import DRAWING, require_writable, write_drawing
 from tercet.cli.screen import Screen, respond
 from tercet.contracts.control import ControlPrediction, NoiseFloor, RepairObservation, StopReason
 from tercet.contracts.errors import UsageError
@@ -360,9 +360,7 @@ def control(
     ]
     readings = [read_control(loaded, name, rows, start=start) for name in chosen]
     if svg is not None:
-        write_file(svg, DRAWING + draw_controls(loaded.ref, readings).encode())
-        if not as_json:
-            Screen(stderr=True).print(f"· drawn into {printable(str(svg))}", style="dim")
+        write_drawing(svg, draw_controls(loaded.ref, readings), is_quiet=as_json)
     return respond(
         lambda: {
             "pack": loaded.ref,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 from rich.text import Text
@@ -11,7 +10,7 @@ from rich.text import Text
 from tercet.cli import ExitCode
 from tercet.cli.inputs import read_input
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, complete_part, complete_session, use_journal
-from tercet.cli.options import AsJson, Force, argument, option
+from tercet.cli.options import AsJson, Force, GoldenFolder, argument, option
 from tercet.cli.replay.runs import make_folder, require_writable, write_file
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.sessions.people import ActorsPath, local_user_from
@@ -139,7 +138,7 @@ def golden(
         str, argument("ID", "The correction, as tercet feedback list names it.", callback=complete_part)
     ],
     *,
-    to: Annotated[Path, option("FOLDER", "The folder of golden runs; it is created if it does not exist.")],
+    to: GoldenFolder,
     force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,

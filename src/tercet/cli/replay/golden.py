@@ -12,7 +12,7 @@ from rich.text import Text
 from tercet.cli import ExitCode
 from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, is_bundle, use_journal
-from tercet.cli.options import AsJson, Force, argument, option
+from tercet.cli.options import AsJson, Force, GoldenFolder, Workers, argument, option
 from tercet.cli.replay.replay import Tally, progress_over, show_change, show_difference, show_replayed
 from tercet.cli.replay.runs import complete_runs, make_folder, read_runs, require_writable
 from tercet.cli.screen import Screen, print_json, respond
@@ -47,7 +47,7 @@ def add(
         ),
     ],
     *,
-    to: Annotated[Path, option("FOLDER", "The folder of golden runs; it is created if it does not exist.")],
+    to: GoldenFolder,
     force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
@@ -130,9 +130,7 @@ def check(
         Path | None,
         option("PACK", "Judge the runs under the pack in this folder instead of their own."),
     ] = None,
-    workers: Annotated[
-        int | None, option("N", "The number of processes; by default one for each core.", min=1)
-    ] = None,
+    workers: Workers = None,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Replay every golden run. Exits with 0 if all are as recorded, and with 3 and the differences if not.

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeAlias, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tercet.cli.inputs import STDIN
-from tercet.cli.journals import DEFAULT, TENANT, VARIABLE, use_journal
+from tercet.cli.journals import DEFAULT, TENANT, VARIABLE, is_missing, use_journal
 from tercet.cli.options import option
 from tercet.contracts.control import (
     ANY_CLASS,
@@ -127,10 +127,7 @@ MaybeJournal: TypeAlias = Annotated[
 
 def find_journal(given: str | None) -> str | None:
     """Return the given journal, else the default one; None if that does not exist."""
-    url = given or os.environ.get(VARIABLE)
-    if url:
-        return url
-    return DEFAULT if Path(DEFAULT.removeprefix("sqlite:///")).exists() else None
+    return given or os.environ.get(VARIABLE) or (None if is_missing(DEFAULT) else DEFAULT)
 
 
 def load_lessons(url: str, classes: Iterable[str]) -> dict[str, Experience]:

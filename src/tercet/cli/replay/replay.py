@@ -14,7 +14,7 @@ from rich.text import Text
 from tercet.cli import ExitCode
 from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.options import AsJson, option
+from tercet.cli.options import AsJson, Workers, option
 from tercet.cli.replay.runs import Everything, Intent, RunReader, Runs, Status, open_runs, require_runs
 from tercet.cli.screen import Screen, print_json
 from tercet.contracts.errors import TercetError, UsageError
@@ -179,9 +179,7 @@ def replay(
     everything: Everything = False,
     intent: Intent = None,
     status: Status = None,
-    workers: Annotated[
-        int | None, option("N", "The number of processes; by default one for each core.", min=1)
-    ] = None,
+    workers: Workers = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:

@@ -32,7 +32,15 @@ from tercet.cli.options import (
 )
 from tercet.cli.remote import acting_as, demand_intent, pack_name, refuse_options
 from tercet.cli.run.progress import NoProgress, Progress
-from tercet.cli.run.runner import Call, Foreground, SampleRate, TelemetryWords, run_at_service, settings_of
+from tercet.cli.run.runner import (
+    Call,
+    Foreground,
+    SampleRate,
+    TelemetryWords,
+    run_at_service,
+    settings_of,
+    show_result,
+)
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.server_option import is_service
 from tercet.cli.sessions.next_commands import EXIT_CODES, Commands, recorded_folder
@@ -45,7 +53,6 @@ from tercet.cli.sessions.people import (
     starting_actor,
 )
 from tercet.cli.sessions.session_json import as_json as session_json
-from tercet.cli.sessions.session_view import show_ending
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
 from tercet.contracts.runs.trace_context import read_traceparent
@@ -98,27 +105,14 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
         progress = NoProgress() if self.as_json else Progress(screen, SystemClock())
         foreground = Foreground(loaded, progress, commands, store=self.store, telemetry=observed)
         recorded = foreground.run(act, is_new=is_new)
-        state = recorded.state
         if self.as_json:
             print_json(session_json(recorded, commands) | foreground.telemetry_json)
         else:
-            if not progress.has_shown:
-                sent, session = "this request was sent before, as session", printable(state.start.session)
-                screen.say(
-                    f"· {sent} {session}" if is_new else f"· session {session} is over: nothing was done"
-                )
-            screen.say()
-            now = SystemClock().now()
-            show_ending(
-                screen,
-                state,
-                commands,
-                now=now,
-                rollback=recorded.rollback,
-                refusal=recorded.refusal,
-                evidence=evidence,
-            )
-        return EXIT_CODES[standing(state)]
+            session = printable(recorded.state.start.session)
+            sent = f"this request was sent before, as session {session}"
+            unchanged = sent if is_new else f"session {session} is over: nothing was done"
+            show_result(screen, recorded, commands, progress, unchanged=unchanged, evidence=evidence)
+        return EXIT_CODES[standing(recorded.state)]
 
 
 RESUME_EXAMPLES = """\

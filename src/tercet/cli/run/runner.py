@@ -386,9 +386,30 @@ def run_at_service(url: str, call: Call, *, as_json: bool, act_as: str = "", res
     if as_json:
         print_json(session_json(recorded, commands))
     else:
-        if not progress.has_shown:
-            screen.say(f"· session {printable(state.start.session)} is {standing(state)}: nothing was done")
-        screen.say()
-        now, rollback = SystemClock().now(), recorded.rollback
-        show_ending(screen, state, commands, now=now, rollback=rollback, refusal=recorded.refusal)
+        unchanged = f"session {printable(state.start.session)} is {standing(state)}: nothing was done"
+        show_result(screen, recorded, commands, progress, unchanged=unchanged)
     return EXIT_CODES[standing(state)]
+
+
+def show_result(
+    screen: Screen,
+    recorded: RecordedSession,
+    commands: Commands,
+    progress: Progress | NoProgress,
+    *,
+    unchanged: str,
+    evidence: Sequence[str] = (),
+) -> None:
+    """Print how a session ended or waits, below its progress; `unchanged` takes the place of progress if there was none."""
+    if not progress.has_shown:
+        screen.say(f"· {unchanged}")
+    screen.say()
+    show_ending(
+        screen,
+        recorded.state,
+        commands,
+        now=SystemClock().now(),
+        rollback=recorded.rollback,
+        refusal=recorded.refusal,
+        evidence=evidence,
+    )

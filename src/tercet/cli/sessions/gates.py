@@ -27,7 +27,7 @@ from tercet.engine.personal.sealing import reveal, reveal_struct
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
-from tercet.view.gate import question_text
+from tercet.view.gate import opened_gate, question_text
 from tercet.view.terminal.gate import GatePage, show_page
 from tercet.view.terminal.text import ago, ahead, listed, printable
 
@@ -143,7 +143,7 @@ async def _page(journal: Journal, gate: str) -> GatePage:
     state = recorded.state
     demand_opened(gate, state)
     opened = [event for event in recorded.events if isinstance(event, e.GateOpened) and event.gate == gate]
-    found = state.gates.get(gate) or state.approved.get(gate) or _closed(opened[-1])
+    found = state.gates.get(gate) or state.approved.get(gate) or opened_gate(opened[-1])
     digest = found.shown.get("packet")
     packet = None
     if digest:
@@ -151,12 +151,6 @@ async def _page(journal: Journal, gate: str) -> GatePage:
         packet = HandOff.model_validate(shown)
     recent = await recent_calls(journal, tenant, session, found, SystemClock().now())
     return GatePage(gate=found, state=state, is_open=gate in state.gates, packet=packet, recent=recent)
-
-
-def _closed(event: e.GateOpened) -> OpenGate:
-    """Return a closed gate in the form in which it was opened."""
-    shared = ("kind", "step", "names", "needs", "digest", "covers", "shown", "at", "expires")
-    return OpenGate(id=event.gate, **{name: getattr(event, name) for name in shared})
 
 
 def _page_json(page: GatePage, answers: list[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from rich.text import Text
@@ -15,7 +15,7 @@ from tercet.cli import ExitCode
 from tercet.cli.inputs import read_duration
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at, require_journal_file
 from tercet.cli.options import AsJson, flag, option
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.sessions.sessions import damage_exit, damage_json, damaged_row, show_damage, standing_of_row
 from tercet.contracts.errors import UsageError
 from tercet.contracts.runs.budget import MICROCENTS_PER_CENT
@@ -257,11 +257,12 @@ def check(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode
     with 0 if nothing is damaged and with 5 if something is.
     """
     report = asyncio.run(_check(journal, Screen(stderr=True), is_quiet=as_json))
-    if as_json:
-        print_json(_report_json(report))
-    else:
-        _show(Screen(), report)
-    return ExitCode.FAILED if report.problems else ExitCode.ACCEPTED
+    return respond(
+        lambda: {"is_intact": not report.problems, **msgspec.to_builtins(report)},
+        lambda screen: _show(screen, report),
+        as_json=as_json,
+        code=ExitCode.FAILED if report.problems else ExitCode.ACCEPTED,
+    )
 
 
 async def _check(url: str, screen: Screen, *, is_quiet: bool) -> JournalReport:
@@ -283,18 +284,6 @@ async def _check(url: str, screen: Screen, *, is_quiet: bool) -> JournalReport:
             return await check_journal(journal, loss, progress=progress)
     finally:
         await journal.close()
-
-
-def _report_json(report: JournalReport) -> dict[str, Any]:
-    return {
-        "is_intact": not report.problems,
-        "streams": report.streams,
-        "events": report.events,
-        "sessions": report.sessions,
-        "claims": report.claims,
-        "blobs": report.blobs,
-        "problems": [msgspec.to_builtins(problem) for problem in report.problems],
-    }
 
 
 def _show(screen: Screen, report: JournalReport) -> None:

@@ -136,15 +136,11 @@ def _order(order: str, done: str, session: str, options: MessageOptions, build: 
             "order": order,
             "actor": delivery.actor.id,
             "auth": delivery.actor.auth,
+            "status": state.status,
+            "standing": standing(state),
+            "next": look or commands.resume(state),
         }
-        print_json(
-            {
-                **answer,
-                "status": state.status,
-                "standing": standing(state),
-                "next": look or commands.resume(state),
-            }
-        )
+        print_json(answer)
         return ExitCode.ACCEPTED
     screen = Screen()
     by = f"{printable(delivery.actor.id, 80)}{', simulated' if delivery.actor.auth == SIMULATED else ''}"
