@@ -235,7 +235,8 @@ async def test_causes_and_logins_are_shown_in_words() -> None:
     async with open_console(None, Pack.load(REFUNDS.parent / "letters")) as desk:
         gate = await _escalated(desk)
         editor = await desk.person("user_editor", roles=("editor",), scopes=OPERATOR)
-        for path in ("", f"/gates/{gate}", "/sessions", f"/sessions/{gate.rpartition('.')[0]}"):
+        session = f"/sessions/{gate.rpartition('.')[0]}"
+        for path in ("", f"/gates/{gate}", "/sessions", session, f"{session}?tab=quality"):
             page = (await editor.get(f"/console{path}")).text
             assert "HALLUCINATION" not in page.partition("Everything else that was shown")[0], path
         page = await editor.get(f"/console/gates/{gate}")

@@ -220,5 +220,7 @@ async def test_the_graph_shows_lanes_and_the_critical_path(
         assert graph.count('class="behind"') == 3
         assert graph.count('class="edge critical"') == graph.count('class="arrow critical"') == 2
         assert graph.count(", on the critical path</title>") == 3
+        edges = re.findall(r'class="(edge[^"]*)"', graph)
+        assert edges == ["edge"] * 2 + ["edge critical"] * 2, "the critical path is drawn over the others"
         assert ">waits for people<" not in graph
         assert ">waits for GATE_BUYER<" in graph

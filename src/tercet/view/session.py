@@ -400,7 +400,7 @@ def session_view(run: RunData) -> SessionView:
         missing=state.missing,
         verdict=reported.outcome if reported else "",
         verdict_tone=RUN_VERDICTS.get(reported.outcome, "quiet") if reported else "quiet",
-        rationale=reported.reasons if reported else (),
+        rationale=tuple(map(with_plain_causes, reported.reasons)) if reported else (),
         scores=score_views(state.report),
         compensated=compensated_steps(run.rollback),
         hashes=tuple(_hashes(run)),
