@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from tercet.contracts.mode import Trust
 from tercet.contracts.policy import Policy
@@ -107,14 +107,7 @@ class Provenance:
                 yield _read_source(value_trust, source)
 
 
-_NAMES: dict[str, SourceName] = {
-    "request": "request",
-    "evidence": "evidence",
-    "result": "result",
-    "approved": "approved",
-    "sentence": "sentence",
-    "literal": "literal",
-}
+_NAMES: dict[str, SourceName] = {name: name for name in get_args(SourceName)}
 
 
 def _literal_source(value_trust: ValueTrust, tool: ToolSpec, literal: Leaf, at: int) -> SourceName:

@@ -113,14 +113,13 @@ _FIRST_CHANGE = (-(2**63), "", "")
 
 
 class DatabaseJournal(LeaseActs):
-    """The common part of the journals in databases."""
+    """The common part of the journals in databases; `Journal` says what each method promises."""
 
     def __init__(self, writer: Writing, reader: Reading) -> None:
         self._writer = writer
         self._reader = reader
 
     async def append(self, unit: Append) -> Position:
-        """Write a unit; it is on the disk when this returns."""
         check_unit(unit)
         return await self._writer.submit(unit)
 
@@ -130,12 +129,10 @@ class DatabaseJournal(LeaseActs):
         return await self._reader.rows(query, *names, *more)
 
     async def change_count(self, tenant: str) -> int:
-        """Return the tenant's change counter."""
         rows = await self._find("read_bell", tenant)
         return rows[0][0] if rows else 0
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
-        """Return at most `limit` events behind position `after`."""
         rows = await self._find("read_events", tenant, stream, more=(after, max(limit, 0)))
         found = [
             each
@@ -148,43 +145,36 @@ class DatabaseJournal(LeaseActs):
         return [each for each in found if each.seq > after][: max(limit, 0)]
 
     async def head(self, tenant: str, stream: str) -> Position:
-        """Return where a stream ends."""
         rows = await self._find("read_head", tenant, stream)
         return Position(*rows[0]) if rows else START
 
     async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
-        """Return the checkpoint of this kind with the highest position."""
         rows = await self._find("newest_checkpoint", tenant, stream, more=(kind,))
         return checkpoint_from(stream, rows[0]) if rows else None
 
     async def checkpoints(
         self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
     ) -> list[StoredCheckpoint]:
-        """Return the checkpoints behind position `after`, in order."""
         rows = await self._find("read_checkpoints", tenant, stream, more=(after, max(limit, 0)))
         return [checkpoint_from(stream, row) for row in rows]
 
     async def blob(self, tenant: str, digest: str) -> bytes:
-        """Return the bytes with this digest."""
         rows = await self._find("read_blob", tenant, more=(digest_bytes(digest),))
         return check_blob(tenant, digest, rows)
 
     async def blob_digests(
         self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
     ) -> list[str]:
-        """Return the digests of the blobs that a stream brought, in order."""
         rows = await self._find("list_blobs", tenant, stream, more=(digest_bytes(after), max(limit, 0)))
         return [digest_text(row[0]) for row in rows]
 
     async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
-        """Return who holds an idempotency key."""
         rows = await self._find("read_claim", tenant, key)
         if rows and rows[0][0] is None:
             raise claim_without_stream(key)
         return ClaimHolder(*rows[0]) if rows else None
 
     async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
-        """Return the keys that begin with a prefix, in order, each with its holder."""
         rows = await self._find("list_claims", tenant, prefix, more=(prefix + _LAST, max(limit, 0)))
         if lost := [row[0] for row in rows if row[1] is None]:
             raise claim_without_stream(lost[0])
@@ -194,7 +184,6 @@ class DatabaseJournal(LeaseActs):
         return await self._writer.submit(act)
 
     async def lease(self, tenant: str, stream: str) -> Lease | None:
-        """Return who holds a stream."""
         rows = await self._find("read_lease", tenant, stream)
         if not rows:
             return None
@@ -202,12 +191,10 @@ class DatabaseJournal(LeaseActs):
         return Lease(tenant=tenant, stream=stream, owner=owner, epoch=epoch, until=until)
 
     async def forget(self, lease: Lease) -> None:
-        """Remove a stream."""
         check_names(lease.tenant, lease.stream)
         await self._writer.submit(Forget(lease=lease))
 
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
-        """Return the row of one session."""
         rows = await self._find("read_session", tenant, session_id)
         return _session(rows[0]) if rows else None
 
@@ -221,7 +208,6 @@ class DatabaseJournal(LeaseActs):
         skip: int = 0,
         where: SessionFilter | None = None,
     ) -> list[SessionRow]:
-        """Rows by start, newest first."""
         check_names(tenant)
         wanted = where or SessionFilter(status=status)
         last = None if before is None else await self.session(tenant, before)
@@ -236,26 +222,22 @@ class DatabaseJournal(LeaseActs):
         return [_session(row) for row in rows]
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
-        """Return the ids of sessions that begin with a prefix, in order."""
         rows = await self._find("list_session_ids", tenant, prefix, more=(prefix + _LAST, max(limit, 0)))
         return [session for (session,) in rows]
 
     async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
-        """Rows whose time has come, the earliest first."""
         rows = await self._find("list_due", tenant, more=(now_ms, max(limit, 0)))
         return [_session(row) for row in rows]
 
     async def waiting(
         self, tenant: str, *, after: tuple[int, str] | None = None, limit: int = 100
     ) -> list[SessionRow]:
-        """Rows with an open gate, those that have waited longest first."""
         rows = await self._find("list_waiting", tenant, more=(*(after or _BEFORE_ALL), max(limit, 0)))
         return [_session(row) for row in rows]
 
     async def resumable(
         self, *, now_ms: int, limit: int = 100, after: SessionRow | None = None
     ) -> list[SessionRow]:
-        """Rows of sessions in progress that no process holds, those changed longest ago first."""
         last = _FIRST_CHANGE if after is None else (after.updated_at, after.tenant, after.session_id)
         rows = await self._reader.rows("list_resumable", now_ms, max(limit, 0), *last)
         return [_session(row) for row in rows]
@@ -263,7 +245,6 @@ class DatabaseJournal(LeaseActs):
     async def unfinished(
         self, pack: str, *, pack_hash: str = "", statuses: tuple[str, ...], limit: int = 20
     ) -> list[StatusCount]:
-        """How many sessions of a pack version have each of these statuses, and the oldest of each."""
         check_names(*statuses)
         rows = await self._reader.rows("list_unfinished", pack, pack_hash, list(statuses), max(limit, 1))
         found: dict[str, tuple[int, list[SessionRow]]] = {}
@@ -276,7 +257,6 @@ class DatabaseJournal(LeaseActs):
         ]
 
     async def reminders(self, *, now_ms: int, tenant: str | None = None, limit: int = 100) -> list[Reminder]:
-        """Return the reminders whose time has come, the earliest first."""
         if tenant is None:
             rows = await self._reader.rows("list_reminders", now_ms, max(limit, 0))
         else:
@@ -286,7 +266,6 @@ class DatabaseJournal(LeaseActs):
     async def ended(
         self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
     ) -> list[SessionRow]:
-        """Rows with one of these statuses that were last changed before a time, the oldest first."""
         check_names(tenant, *statuses)
         rows = await self._reader.rows("list_ended", tenant, before_ms, list(statuses), max(limit, 0))
         return [_session(row) for row in rows]
@@ -315,7 +294,6 @@ class DatabaseJournal(LeaseActs):
         return []
 
     async def close(self) -> None:
-        """Finish the appends in progress and close the database."""
         await self._writer.close()
         await self._reader.close()
 

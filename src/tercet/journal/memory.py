@@ -47,7 +47,7 @@ class _Stream:
 
 
 class MemoryJournal(LeaseActs):
-    """A journal that lives as long as its process."""
+    """A journal that lives as long as its process; `Journal` says what each method promises."""
 
     def __init__(self) -> None:
         self._streams: dict[tuple[str, str], _Stream] = {}
@@ -60,7 +60,6 @@ class MemoryJournal(LeaseActs):
         self._closed = False
 
     async def append(self, unit: Append) -> Position:
-        """Write a unit."""
         self._check(unit.tenant)
         check_unit(unit)
         stream = self._streams.get((unit.tenant, unit.stream)) or _Stream()
@@ -94,24 +93,20 @@ class MemoryJournal(LeaseActs):
         return Position(after.seq, after.chain, change_count)
 
     async def change_count(self, tenant: str) -> int:
-        """Return the tenant's change counter."""
         self._check(tenant)
         return self._change_counts.get(tenant, 0)
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
-        """Return at most `limit` events behind position `after`."""
         self._check(tenant, stream)
         events = self._stream(tenant, stream).events
         start = max(after, 0)
         return events[start : start + max(limit, 0)]
 
     async def head(self, tenant: str, stream: str) -> Position:
-        """Return where a stream ends."""
         self._check(tenant, stream)
         return self._stream(tenant, stream).state.position()
 
     async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
-        """Return the checkpoint of this kind with the highest position."""
         self._check(tenant, stream)
         found = [each for each in self._stream(tenant, stream).checkpoints.values() if each.kind == kind]
         return max(found, key=lambda each: each.seq, default=None)
@@ -119,7 +114,6 @@ class MemoryJournal(LeaseActs):
     async def checkpoints(
         self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
     ) -> list[StoredCheckpoint]:
-        """Return the checkpoints behind position `after`, in order."""
         self._check(tenant, stream)
         found = [
             each for (seq, _), each in sorted(self._stream(tenant, stream).checkpoints.items()) if seq > after
@@ -130,7 +124,6 @@ class MemoryJournal(LeaseActs):
         return found[: bisect_right(found, last, key=lambda each: each.seq)]
 
     async def blob(self, tenant: str, digest: str) -> bytes:
-        """Return the bytes with this digest."""
         self._check(tenant)
         try:
             return self._blobs[tenant, digest]
@@ -140,7 +133,6 @@ class MemoryJournal(LeaseActs):
     async def blob_digests(
         self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
     ) -> list[str]:
-        """Return the digests of the blobs that a stream brought, in order."""
         self._check(tenant, stream)
         mine = [
             digest for (owner, digest), users in self._uses.items() if owner == tenant and stream in users
@@ -148,18 +140,15 @@ class MemoryJournal(LeaseActs):
         return [digest for digest in sorted(mine) if digest > after][: max(limit, 0)]
 
     async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
-        """Return who holds an idempotency key."""
         self._check(tenant, key)
         return self._claims.get((tenant, key))
 
     async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
-        """Return the keys that begin with a prefix, in order, each with its holder."""
         self._check(tenant, prefix)
         found = sorted(key for owner, key in self._claims if owner == tenant and key.startswith(prefix))
         return [(key, self._claims[tenant, key]) for key in found[: max(limit, 0)]]
 
     async def lease(self, tenant: str, stream: str) -> Lease | None:
-        """Return who holds a stream."""
         self._check(tenant, stream)
         state = self._stream(tenant, stream).state
         if state.owner is None:
@@ -167,7 +156,6 @@ class MemoryJournal(LeaseActs):
         return Lease(tenant=tenant, stream=stream, owner=state.owner, epoch=state.epoch, until=state.until)
 
     async def forget(self, lease: Lease) -> None:
-        """Remove a stream."""
         self._check(lease.tenant, lease.stream)
         tenant, stream = key = (lease.tenant, lease.stream)
         check_held(self._stream(*key).state, Forget(lease=lease))
@@ -183,7 +171,6 @@ class MemoryJournal(LeaseActs):
                 users.discard(stream)
 
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
-        """Return the row of one session."""
         self._check(tenant, session_id)
         return self._rows.get((tenant, session_id))
 
@@ -197,7 +184,6 @@ class MemoryJournal(LeaseActs):
         skip: int = 0,
         where: SessionFilter | None = None,
     ) -> list[SessionRow]:
-        """Rows by start, newest first."""
         rows = self._rows_of(tenant)
         rows.sort(key=lambda row: (row.started_at, row.session_id), reverse=True)
         if before is not None:
@@ -209,13 +195,11 @@ class MemoryJournal(LeaseActs):
         return [row for row in rows if wanted.admits(row)][skip : skip + max(limit, 0)]
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
-        """Return the ids of sessions that begin with a prefix, in order."""
         self._check(tenant, prefix)
         found = (name for owner, name in self._rows if owner == tenant and name.startswith(prefix))
         return sorted(found)[: max(limit, 0)]
 
     async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
-        """Rows whose time has come, the earliest first."""
         found = [
             (row.due_at, row.session_id, row)
             for row in self._rows_of(tenant)
@@ -226,7 +210,6 @@ class MemoryJournal(LeaseActs):
     async def waiting(
         self, tenant: str, *, after: tuple[int, str] | None = None, limit: int = 100
     ) -> list[SessionRow]:
-        """Rows with an open gate, those that have waited longest first."""
         places = [
             (row.waits_since, row.session_id)
             for row in self._rows_of(tenant)
@@ -237,7 +220,6 @@ class MemoryJournal(LeaseActs):
     async def resumable(
         self, *, now_ms: int, limit: int = 100, after: SessionRow | None = None
     ) -> list[SessionRow]:
-        """Rows of sessions in progress or due that no process holds, those changed longest ago first."""
         self._check()
         found = [
             row
@@ -256,7 +238,6 @@ class MemoryJournal(LeaseActs):
     async def unfinished(
         self, pack: str, *, pack_hash: str = "", statuses: tuple[str, ...], limit: int = 20
     ) -> list[StatusCount]:
-        """How many sessions of a pack version have each of these statuses, and the oldest of each."""
         self._check(*statuses)
         by_status: dict[str, list[SessionRow]] = {}
         for row in sorted(self._rows.values(), key=lambda row: (row.started_at, row.tenant, row.session_id)):
@@ -268,7 +249,6 @@ class MemoryJournal(LeaseActs):
         ]
 
     async def reminders(self, *, now_ms: int, tenant: str | None = None, limit: int = 100) -> list[Reminder]:
-        """Return the reminders whose time has come, the earliest first."""
         self._check(*(() if tenant is None else (tenant,)))
         found = [
             Reminder(owner, name, due_at)
@@ -280,12 +260,10 @@ class MemoryJournal(LeaseActs):
     async def ended(
         self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
     ) -> list[SessionRow]:
-        """Rows with one of these statuses that were last changed before a time, the oldest first."""
         rows = [row for row in self._rows_of(tenant) if row.status in statuses and row.updated_at < before_ms]
         return sorted(rows, key=lambda row: (row.updated_at, row.session_id))[: max(limit, 0)]
 
     async def close(self) -> None:
-        """Refuse everything from now on."""
         self._closed = True
 
     def _check(self, *names: str) -> None:

@@ -219,7 +219,6 @@ class LeaseActs(ABC):
         grace_ms: int = 0,
         replacing: Lease | None = None,
     ) -> Lease:
-        """Begin a new epoch."""
         check_names(tenant, stream, owner)
         return await self._act(
             Acquire(
@@ -234,9 +233,7 @@ class LeaseActs(ABC):
         )
 
     async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
-        """Return the same epoch with a later end."""
         return await self._act(Renew(lease=lease, now_ms=now_ms, ttl_ms=ttl_ms))
 
     async def release(self, lease: Lease) -> None:
-        """Release a lease."""
         await self._act(Release(lease=lease))

@@ -17,7 +17,8 @@ from tercet.contracts.outputs.repair import LeftDefect
 from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.shape import JsonObject
 from tercet.core.config import RunConfig
-from tercet.core.state import Round, State
+from tercet.core.fold.base import copy_fields
+from tercet.core.state import Quality, Round, State
 from tercet.quality.repair.causes import classify
 from tercet.quality.repair.escalation import Resources, escalate
 
@@ -79,20 +80,8 @@ def _share_passed(judged: Round) -> float:
 
 def round_of(state: State) -> Round:
     """Return the current outputs with their judgements."""
-    quality = state.quality
-    return Round(
-        number=state.used.repairs,
-        outputs=state.outputs,
-        missing=state.missing,
-        read=quality.read,
-        tests=quality.tests,
-        verdict=quality.verdict,
-        consistency=quality.consistency,
-        diagnosis=quality.diagnosis,
-        rubric=quality.rubric,
-        confidence=quality.confidence,
-        exit=quality.exit,
-    )
+    said = {"number": state.used.repairs, "outputs": state.outputs, "missing": state.missing}
+    return copy_fields(Round, state.quality, **said)
 
 
 def remembered(state: State) -> Round | None:
@@ -142,6 +131,10 @@ def _is_same(one: Defect, other: Defect) -> bool:
     return (one.dimension, one.description) == (other.dimension, other.description)
 
 
+_JUDGEMENTS = tuple(name for name in Round.__struct_fields__ if name in Quality.__struct_fields__)
+"""What a round has of the judgements of its outputs."""
+
+
 def restored(state: State, found: Mapping[str, Any]) -> State:
     """Return the state with the outputs and judgements of the best round; unchanged if there is none."""
     best = state.quality.best
@@ -149,14 +142,7 @@ def restored(state: State, found: Mapping[str, Any]) -> State:
         return state
     quality = msgspec.structs.replace(
         state.quality,
-        read=best.read,
-        tests=best.tests,
-        verdict=best.verdict,
-        consistency=best.consistency,
-        diagnosis=best.diagnosis,
-        rubric=best.rubric,
-        confidence=best.confidence,
-        exit=best.exit,
+        **{name: getattr(best, name) for name in _JUDGEMENTS},
         escalation=found["escalation"],
         restored={"round": found["round"], "of": found["of"]},
         best=None,

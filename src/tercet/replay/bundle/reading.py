@@ -42,7 +42,8 @@ from tercet.replay.bundle.signing import BundleDamaged, BundleForged, check_sign
 
 
 class BundleJournal(ReadOnlyJournal):
-    """The journal of the one run that a bundle holds. It has no claims, and no keys of personal values."""
+    """The journal of the one run that a bundle holds, with what `Journal` promises of reading. It has no claims, and no
+    keys of personal values."""
 
     read_only = "a bundle can only be read"
     read_only_remedy = "go on with the session in the journal that it was exported from"
@@ -77,12 +78,10 @@ class BundleJournal(ReadOnlyJournal):
             raise JournalClosed
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
-        """Return at most `limit` events behind position `after`."""
         start = max(after, 0)
         return self._events(tenant, stream)[start : start + max(limit, 0)]
 
     async def head(self, tenant: str, stream: str) -> Position:
-        """Return where a stream ends."""
         events = self._events(tenant, stream)
         return Position(events[-1].seq, events[-1].chain) if events else START
 
@@ -94,7 +93,6 @@ class BundleJournal(ReadOnlyJournal):
     async def checkpoints(
         self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
     ) -> list[StoredCheckpoint]:
-        """Return the checkpoints behind position `after`, in order."""
         found = self._of(tenant, stream)  # in order, so a page is not looked for in all of them
         first = bisect_right(found, after, key=_position)
         if limit <= 0 or first == len(found):
@@ -111,7 +109,6 @@ class BundleJournal(ReadOnlyJournal):
         return self._points[stream]
 
     async def blob(self, tenant: str, digest: str) -> bytes:
-        """Return the bytes with this digest."""
         self._demand_open()
         if tenant != self._bundle.manifest.tenant:
             raise BlobMissing(tenant=tenant, digest=digest)
@@ -140,7 +137,6 @@ class BundleJournal(ReadOnlyJournal):
         skip: int = 0,
         where: SessionFilter | None = None,
     ) -> list[SessionRow]:
-        """Return the row of the only session."""
         rows = [] if before is not None else self._rows(tenant)
         wanted = where or SessionFilter(status=status)
         return [row for row in rows if wanted.admits(row)][skip : skip + max(limit, 0)]
@@ -148,7 +144,6 @@ class BundleJournal(ReadOnlyJournal):
     async def waiting(
         self, tenant: str, *, after: tuple[int, str] | None = None, limit: int = 100
     ) -> list[SessionRow]:
-        """The one session that there is, if it waits behind that place."""
         return [
             row
             for row in self._rows(tenant)
@@ -156,7 +151,6 @@ class BundleJournal(ReadOnlyJournal):
         ][: max(limit, 0)]
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
-        """Return the id of the only session, if it begins with the prefix."""
         found = (row.session_id for row in self._rows(tenant))
         return [name for name in found if name.startswith(prefix)][: max(limit, 0)]
 
