@@ -94,8 +94,8 @@ class Reader:
         assert self.folder in path.resolve().parents
         path.parent.mkdir(parents=True, exist_ok=True)
         before = path.read_text(encoding="utf-8") + "\n" if name != title else ""
-        self.other_port = self.other_port or free_port()
-        path.write_text(f"{before}{body}\n".replace(SHOWN_PORT, str(self.other_port)), encoding="utf-8")
+        body = body.replace(SHOWN_PORT, self.own_port) if SHOWN_PORT in body else body
+        path.write_text(f"{before}{body}\n", encoding="utf-8")
 
     def run_python(self, block: Block) -> None:
         """Run a block as a program, with the variables that were exported."""
@@ -123,6 +123,8 @@ class Reader:
     def replace(self, text: str) -> str:
         """Return a text with what differs from the page: ids, addresses, and the key of the actor that it names."""
         text = text.replace(SHOWN_ID, self.session)
+        if SHOWN_PORT in text:
+            text = text.replace(SHOWN_PORT, self.own_port)
         if self.port:
             text = text.replace(SHOWN_SERVICE, self.url).replace("https://tercet.example.com", self.url)
         if self.postgres:
@@ -131,6 +133,12 @@ class Reader:
         if self.keys:
             text = text.replace(SHOWN_KEY_ID, next(reversed(self.keys.values())).split("_")[1])
         return text.replace(SHOWN_KEY, self.keys[actor]) if actor else text
+
+    @property
+    def own_port(self) -> str:
+        """The port of the service that the page brings, instead of the one that it shows."""
+        self.other_port = self.other_port or free_port()
+        return str(self.other_port)
 
     @property
     def url(self) -> str:

@@ -423,6 +423,21 @@ def test_every_method_of_the_service_is_on_its_page() -> None:
     assert {name for name in METHODS if f"`{name}`" not in page} == set()
 
 
+def test_every_extra_is_in_the_reference_and_installed_from_the_clone() -> None:
+    """The page has a row for each extra that users need, and no page installs the package of that name of an index."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "reference" / "extras.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z-]+)` \| .+ \|$", page, re.MULTILINE)
+    assert set(rows) == set(project["optional-dependencies"]) - {"dev", "bench"}
+    installs = [
+        f"{page_name(page)}: {line}"
+        for page in [*PAGES, *OTHERS]
+        for line in re.findall(r"pip install ([^`\n]*tercet[^`\n]*)", page.read_text(encoding="utf-8"))
+        if not re.match(r"'\./tercet\[", line)
+    ]
+    assert installs == []
+
+
 def test_the_size_of_the_sources_is_told(tmp_path: Path) -> None:
     """`make size` counts lines and files for each package, and names what is too large."""
     (tmp_path / "small").mkdir()
