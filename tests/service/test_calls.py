@@ -30,6 +30,7 @@ from tercet.runtime import Runtime
 from tercet.service.boundary import HEADERS, Limits
 from tercet.service.errors import HELPFUL
 from tercet.service.methods import METHODS
+from tercet.service.params import ListSessions
 from tercet.service.server import ServeSettings, require_authentication
 
 MALFORMED: tuple[Any, ...] = (
@@ -550,8 +551,16 @@ async def test_reading_needs_no_json_rpc(shop: Path) -> None:
         assert (await desk.client.get(f"/v1/sessions/{started[0]}", headers=headers)).json()["gates"]
         document = (await desk.client.get("/openapi.json")).json()
         assert {"/v1/sessions", "/v1/gates/{gate_id}", "/healthz"} <= {*document["paths"]}
-        wrong = await desk.client.get("/v1/sessions?limit=x", headers=headers)
-        assert (wrong.status_code, wrong.json()["error"]["code"]) == (422, "invalid_params")
+        operation = document["paths"]["/v1/sessions"]["get"]
+        assert operation["security"] == [{"HTTPBearer": []}]
+        assert {each["name"] for each in operation["parameters"]} == {*ListSessions.model_fields}
+        for owner, number in (("agt_support", 3), ("nobody", 0)):
+            of_owner = (await desk.client.get(f"/v1/sessions?owner={owner}", headers=headers)).json()
+            assert len(of_owner["sessions"]) == number
+        wrong = await desk.client.get("/v1/sessions?limit=x&onwer=nobody", headers=headers)
+        error = wrong.json()["error"]
+        assert (wrong.status_code, error["code"]) == (422, "invalid_params")
+        assert [each["place"] for each in error["problems"]] == ["/limit", "/onwer"]
 
 
 async def _invoke(desk: Desk, headers: dict[str, str]) -> str:

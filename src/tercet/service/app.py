@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import orjson
-from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, StreamingResponse
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
@@ -32,11 +33,12 @@ from tercet.service.boundary import (
     read_json,
 )
 from tercet.service.calls import call, log_refused
-from tercet.service.errors import ServiceError, malformed, rpc_body, shape, understand
+from tercet.service.errors import ServiceError, invalid_params, malformed, rpc_body, shape, understand
 from tercet.service.identity import Authenticator, Caller, authenticate
 from tercet.service.methods import METHODS, Service
 from tercet.service.metrics import Counts, render, render_notifications
 from tercet.service.notifier import Notifier
+from tercet.service.params import ListAudit, ListSessions, Page
 
 ACT_AS = "tercet-act-as"
 """The header that names the actor to act as, in development mode."""
@@ -176,7 +178,14 @@ async def is_still_valid(request: Request) -> bool:
     return True
 
 
-Who = Annotated[Caller, Depends(identify)]
+_BEARER = HTTPBearer(description="An API key, or a token of the issuer", auto_error=False)
+
+
+async def _identify_as_documented(request: Request, _: Annotated[object, Depends(_BEARER)]) -> Caller:
+    return await identify(request)
+
+
+Who = Annotated[Caller, Depends(_identify_as_documented)]
 
 
 def _error_response(error: Exception) -> JSONResponse:
@@ -203,10 +212,8 @@ def _add_errors(app: FastAPI) -> None:
 
     async def refuse_fields(_: Request, error: Exception) -> Response:
         found: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else []
-        place = ".".join(map(str, found[0]["loc"][1:])) if found else "request"
-        message = f"{place}: {found[0]['msg']}" if found else "the request is not valid"
-        remedy = "GET /openapi.json says what is expected"
-        return _error_response(ServiceError(message, code="invalid_params", remedy=remedy, status=422))
+        named = [{**each, "loc": each["loc"][1:]} for each in found]  # without "query"
+        return _error_response(invalid_params(named, "GET /openapi.json says what is expected"))
 
     app.add_exception_handler(Exception, refuse)
     app.add_exception_handler(ServiceError, refuse)
@@ -282,8 +289,7 @@ def _json(value: Any) -> Response:
 
 def _add_reads(app: FastAPI, http: Http) -> None:
     async def read(caller: Caller, method: str, **params: Any) -> Response:
-        given = {name: value for name, value in params.items() if value is not None}
-        return _json(await call(http.service, caller, method, given))
+        return _json(await call(http.service, caller, method, params))
 
     @app.get("/v1/methods", summary="The methods of /rpc, with the JSON Schema of their parameters")
     async def methods(_: Who) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
@@ -299,12 +305,9 @@ def _add_reads(app: FastAPI, http: Http) -> None:
 
     @app.get("/v1/sessions", summary="A page of sessions, newest first")
     async def sessions(  # pyright: ignore[reportUnusedFunction]
-        caller: Who,
-        status: str | None = None,
-        cursor: str | None = None,
-        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+        caller: Who, page: Annotated[ListSessions, Query()]
     ) -> Any:
-        return await read(caller, "listSessions", status=status, cursor=cursor, limit=limit)
+        return await read(caller, "listSessions", **page.model_dump(exclude_unset=True))
 
     @app.get("/v1/sessions/{session_id}", summary="A session")
     async def session(session_id: str, caller: Who) -> Any:  # pyright: ignore[reportUnusedFunction]
@@ -316,9 +319,9 @@ def _add_reads(app: FastAPI, http: Http) -> None:
 
     @app.get("/v1/gates", summary="A page of open gates")
     async def gates(  # pyright: ignore[reportUnusedFunction]
-        caller: Who, cursor: str | None = None, limit: Annotated[int, Query(ge=1, le=200)] = 50
+        caller: Who, page: Annotated[Page, Query()]
     ) -> Any:
-        return await read(caller, "listGates", cursor=cursor, limit=limit)
+        return await read(caller, "listGates", **page.model_dump(exclude_unset=True))
 
     @app.get("/v1/gates/{gate_id}", summary="An open gate, with what its approver is shown")
     async def gate(gate_id: str, caller: Who) -> Any:  # pyright: ignore[reportUnusedFunction]
@@ -330,11 +333,9 @@ def _add_reads(app: FastAPI, http: Http) -> None:
 
     @app.get("/v1/audit", summary="Entries of the audit log, oldest first")
     async def audit_log(  # pyright: ignore[reportUnusedFunction]
-        caller: Who,
-        after: Annotated[int, Query(ge=0, le=2**53)] = 0,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+        caller: Who, page: Annotated[ListAudit, Query()]
     ) -> Any:
-        return await read(caller, "listAudit", after=after, limit=limit)
+        return await read(caller, "listAudit", **page.model_dump(exclude_unset=True))
 
 
 # --- progress ---
@@ -346,9 +347,14 @@ def _add_progress(app: FastAPI, http: Http) -> None:
     @app.get(
         "/v1/sessions/{session_id}/progress",
         summary="The progress of a session as server-sent events, until it is over",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {}}}},
     )
     async def progress(  # pyright: ignore[reportUnusedFunction]
-        session_id: str, request: Request, caller: Who
+        session_id: str,
+        request: Request,
+        caller: Who,
+        last_event_id: Annotated[str, Header(description="The last event that the client has")] = "",
     ) -> Response:
         caller.demand("read")
         runtime = await http.service.hub.of_session(caller.tenant, session_id)
@@ -357,7 +363,6 @@ def _add_progress(app: FastAPI, http: Http) -> None:
             raise ServiceError(
                 "too many progress streams are open", code="overloaded", remedy="close some", status=503
             )
-        seen = request.headers.get("last-event-id", "")
 
         async def events() -> AsyncIterator[bytes]:
             async for envelope in until_closing(runtime.watch(session_id), http.is_closing):
@@ -365,7 +370,7 @@ def _add_progress(app: FastAPI, http: Http) -> None:
                     return
                 if envelope is None:
                     yield b": still here\n\n"
-                elif envelope.progress_id != seen:
+                elif envelope.progress_id != last_event_id:
                     data = envelope.model_dump_json().encode()
                     yield b"event: progress\nid: %s\ndata: %s\n\n" % (envelope.progress_id.encode(), data)
 
@@ -452,7 +457,11 @@ def _add_health(app: FastAPI, http: Http) -> None:
 
     app.add_api_route("/readyz", readyz, methods=["HEAD"], include_in_schema=False)
 
-    @app.get("/metrics", summary="Figures of this process for Prometheus; needs the scope operate")
+    @app.get(
+        "/metrics",
+        summary="Figures of this process for Prometheus; needs the scope operate",
+        response_class=PlainTextResponse,
+    )
     async def metrics(caller: Who) -> Response:  # pyright: ignore[reportUnusedFunction]
         caller.demand("operate")
         text = render(http.counts, http.service.worker)

@@ -86,14 +86,14 @@ def demand_flat(params: Any, most: int = MAX_DEPTH) -> None:
         )
 
 
-def invalid_params(error: ValidationError) -> ServiceError:
-    """Return the refusal of parameters that do not fit, with all that is wrong with them."""
-    problems = [_problem(each) for each in error.errors(include_url=False)]
+def invalid_params(found: Sequence[Any], remedy: str = SCHEMAS) -> ServiceError:
+    """Return the refusal of parameters that do not fit, with all the errors that Pydantic found in them."""
+    problems = [_problem(each) for each in found]
     more = f"; and {len(problems) - _MOST_NAMED} more" if len(problems) > _MOST_NAMED else ""
     return ServiceError(
         "; ".join(each.message for each in problems[:_MOST_NAMED]) + more,
         code="invalid_params",
-        remedy=SCHEMAS,
+        remedy=remedy,
         status=422,
         rpc=INVALID_PARAMS,
         problems=problems[:_MOST_PROBLEMS],
@@ -126,7 +126,7 @@ def understand(error: Exception) -> ServiceError:
         case ServiceError():
             return error
         case ValidationError():
-            return invalid_params(error)
+            return invalid_params(error.errors(include_url=False))
         case InternalError():
             pass
         case JournalError():

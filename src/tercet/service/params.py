@@ -53,7 +53,8 @@ class InvokeAgent(Params):
     wait_ms: int = Field(default=WAIT_MS, ge=0, le=MOST_WAIT_MS)
 
 
-class Page(Params):
+# FastAPI takes the models of lists from the query of a path, which needs models that are built at once.
+class Page(Params, defer_build=False):
     """A page of a list."""
 
     cursor: str | None = Field(default=None, max_length=512)
@@ -155,7 +156,7 @@ class Nothing(Params):
     """No parameters."""
 
 
-class ListAudit(Params):
+class ListAudit(Params, defer_build=False):
     """A page of the audit log, oldest first."""
 
     after: Place = 0
