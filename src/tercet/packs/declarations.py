@@ -291,7 +291,7 @@ def read_methods(draft: Draft) -> TaskLibrary:
         if draft.has(METHODS.file):
             draft.unread |= {METHODS.kind, *METHODS.beside}
         return TaskLibrary()
-    _note_unknown_keys(draft, METHODS, toml)
+    note_unknown_keys(draft, METHODS.file, toml, METHODS.kind, *METHODS.beside)
     return TaskLibrary(
         facts=_read_tables(draft, FACTS, toml),
         tasks=_read_tables(draft, TASKS, toml),
@@ -322,7 +322,7 @@ def read_declared(draft: Draft, declared: Declared[ModelT]) -> tuple[ModelT, ...
     if toml is None:
         draft.unread.add(kind)
         return ()
-    _note_unknown_keys(draft, declared, toml)
+    note_unknown_keys(draft, file, toml, kind)
     if toml.values and kind not in toml.values:
         draft.unread.add(kind)
     return _read_tables(draft, declared, toml)
@@ -350,16 +350,15 @@ def _read_tables(draft: Draft, declared: Declared[ModelT], toml: TomlFile) -> tu
     return tuple(found)
 
 
-def _note_unknown_keys(draft: Draft, declared: Declared[Any], toml: TomlFile) -> None:
-    """Note the unknown top-level keys of a file."""
-    kinds = (declared.kind, *declared.beside)
+def note_unknown_keys(draft: Draft, file: str, toml: TomlFile, *kinds: str) -> None:
+    """Note the top-level keys of a file that are none of the kinds of tables in it."""
     for key in toml.values:
         if key not in kinds:
             draft.note(
                 "unknown_key",
                 f"unknown key {key!r}",
                 "; ".join(f"write each {kind} as [[{kind}]]" for kind in kinds),
-                file=declared.file,
+                file=file,
                 row=toml.row((key, 0)),
             )
 

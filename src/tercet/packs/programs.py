@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values.canonical import hash_bytes
-from tercet.packs.declarations import TomlFile, note_all, note_duplicate, read_toml
+from tercet.packs.declarations import TomlFile, note_all, note_duplicate, note_unknown_keys, read_toml
 from tercet.packs.folder import Draft
 from tercet.packs.parts import Severity, Spot
 from tercet.tools.code import hash_file
@@ -167,15 +167,7 @@ def read_tables(draft: Draft, file: str, kind: str) -> Iterator[Table]:
         if draft.has(file):
             draft.unread.add("tool")
         return
-    for key in toml.values:
-        if key != kind:
-            draft.note(
-                "unknown_key",
-                f"unknown key {key!r}",
-                f"write each {kind} as [[{kind}]]",
-                file=file,
-                row=toml.row((key,)),
-            )
+    note_unknown_keys(draft, file, toml, kind)
     yield from inner_tables(Table(draft, dict(toml.values), "", Spot(file), (), toml), kind)
 
 

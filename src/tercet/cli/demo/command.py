@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -24,12 +26,12 @@ from tercet.cli.demo.folder import (
     heading,
     make_folder,
 )
-from tercet.cli.demo.pages import DemoPages, require_console
 from tercet.cli.demo.process import Worker
 from tercet.cli.demo.screens import DemoScreen, Hint, hints
 from tercet.cli.options import AsJson, flag, option
 from tercet.cli.screen import Screen, print_json
-from tercet.contracts.errors import InternalError, UsageError
+from tercet.cli.serve.serve import show_in_browser
+from tercet.contracts.errors import InternalError, UsageError, extra_missing
 from tercet.contracts.request import Actor
 from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
@@ -171,6 +173,67 @@ def _expect(is_expected: object, otherwise: str) -> None:
 
 def _read(scene: Scene, *names: str) -> list[Any]:
     return [scene.facts[name] for name in names]
+
+
+# --- the console ---
+
+
+_MODULES = ("fastapi", "jinja2", "uvicorn")
+_POLL_S = 0.2
+_GIVEN: dict[str, Answer] = {"approve": "approve", "deny": "deny"}
+
+
+def _missing() -> str:
+    """Return a module that the console needs and that is not installed; empty if all are installed."""
+    return next((name for name in _MODULES if find_spec(name) is None), "")
+
+
+def require_console() -> None:
+    """Raise `UsageError` if the console is not installed."""
+    if missing := _missing():
+        raise extra_missing("the console", missing, "service")
+
+
+class DemoPages:
+    """Opens the console of a demo when it is needed; it runs as long as `stack` is open."""
+
+    def __init__(self, folder: Folder, screen: DemoScreen, stack: ExitStack) -> None:
+        self._folder = folder
+        self._screen = screen
+        self._stack = stack
+        self._is_open = False
+
+    def ask(self, gate: Facts) -> Answer:
+        """Open the console at a gate, and wait until it is answered there."""
+        self._screen.pose(gate)
+        self._open(f"/console/gates/{gate['gate']}")
+        self._screen.say("Answer it there; the demo goes on by itself. Ctrl-C ends it.")
+        reader = DemoReader(self._folder)
+        while gate["gate"] in (state := reader.session(gate["session_id"]).state).gates and not state.is_over:
+            time.sleep(_POLL_S)
+        given = [each.answer for each in state.answers if each.gate == gate["gate"]]
+        return _GIVEN.get(given[-1], "quit") if given else "quit"
+
+    def offer(self, gate: Facts, *, is_waiting: bool) -> None:
+        """Offer the console with the run that the demo made, and keep it open until the user ends it."""
+        if _missing():
+            return
+        if not self._is_open:
+            if self._screen.read_line("Enter opens the run in the console · q ends") != "":
+                return
+            page = f"gates/{gate['gate']}" if is_waiting else f"sessions/{gate['session_id']}"
+            self._open(f"/console/{page}", "worker")
+        self._screen.read_line("Enter closes the console")
+
+    def _open(self, page: str, *words: str) -> None:
+        site = self._stack.enter_context(Worker(self._folder, page, *words, module="site"))
+        link = site.wait_for_link()
+        self._is_open = True
+        self._screen.show_link(link)
+        show_in_browser(link)
+
+
+# --- demo ---
 
 
 DEMO_EXAMPLES = """\

@@ -15,7 +15,7 @@ from tercet.cli import ExitCode
 from tercet.cli.inputs import read_json
 from tercet.cli.journals import GateId
 from tercet.cli.options import argument, flag, option, takes
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.screen import Screen, respond
 from tercet.cli.sessions.messages import Delivery, MessageOptions, demand_opened
 from tercet.cli.sessions.next_commands import Commands
 from tercet.contracts.errors import UsageError
@@ -269,12 +269,8 @@ def _answer(
         )
 
     delivery, commands = options.send(messages.session_of(gate), build)
-    told = _AnswerReport(gate=gate, answer=answer, delivery=delivery, commands=commands)
-    if options.as_json:
-        print_json(told.as_json())
-    else:
-        told.show(Screen())
-    return ExitCode.ACCEPTED
+    report = _AnswerReport(gate=gate, answer=answer, delivery=delivery, commands=commands)
+    return respond(report.as_json, report.show, as_json=options.as_json)
 
 
 class _AnswerReport:

@@ -18,13 +18,13 @@ from rich.text import Text
 from tercet.cli import ExitCode
 from tercet.cli.inputs import load_pack, read_amounts, read_duration
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, SessionId, use_journal
-from tercet.cli.options import AsJson, Note, argument, flag, option, takes
+from tercet.cli.options import AsJson, argument, flag, option, takes
 from tercet.cli.remote import open_remote
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.server_option import is_service
 from tercet.cli.sessions.messages import MessageBuilder, MessageOptions
 from tercet.cli.sessions.next_commands import Commands, unsettled_steps
-from tercet.cli.sessions.people import ActorsPath, local_user_from, login_name, refuse_actors
+from tercet.cli.sessions.people import OperatorOptions, local_user_from, login_name, refuse_actors
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.runs.saga import RollbackResult
@@ -167,27 +167,25 @@ def _what_next(state: State, holder: str) -> str:
 # --- commands that need a runtime, but no pack ---
 
 
+@takes(OperatorOptions)
 def settle(
     session: SessionId,
     step: Annotated[str, argument("STEP", "The step whose effect a person has undone.")],
     *,
-    note: Note = "",
-    actors: ActorsPath = None,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    options: OperatorOptions,
 ) -> None:
     """Record that you have dealt with an effect of a failed run.
 
     Use it for an effect that the run could not compensate; your name is recorded. `tercet sessions show` lists the
     steps with such effects.
     """
-    refuse_actors(journal, actors)
-    actor, result = _settle(session, step, note, actors, journal)
+    refuse_actors(options.journal, options.actors)
+    actor, result = _settle(session, step, options)
     left = unsettled_steps(result)
-    commands = Commands(journal=journal)
-    if as_json:
+    if options.as_json:
         answer = {"session_id": session, "step": step, "actor": actor.id, "auth": actor.auth}
-        print_json({**answer, "note": note, "left": list(left), "next": [commands.show(session)]})
+        shown = [Commands(journal=options.journal).show(session)]
+        print_json({**answer, "note": options.note, "left": list(left), "next": shown})
         return
     screen = Screen()
     done = f"{printable(step, 80)} of {printable(session)} is settled by {printable(actor.id, 80)}"
@@ -195,8 +193,9 @@ def settle(
     screen.say(Text(f"  {f'Still left: {listed(left)}' if left else 'Nothing is left.'}", style="dim"))
 
 
-def _settle(session: str, step: str, note: str, actors: ActorsPath, url: str) -> tuple[Actor, RollbackResult]:
+def _settle(session: str, step: str, options: OperatorOptions) -> tuple[Actor, RollbackResult]:
     """Record that an effect was settled; return by whom, and the effects that remain."""
+    url, note = options.journal, options.note
     if is_service(url):
 
         async def call() -> tuple[Actor, RollbackResult]:
@@ -206,7 +205,7 @@ def _settle(session: str, step: str, note: str, actors: ActorsPath, url: str) ->
                 return journal.actor, RollbackResult.model_validate(found["rollback"])
 
         return asyncio.run(call())
-    actor = local_user_from(actors).actor
+    actor = local_user_from(options.actors).actor
     return actor, _use_runtime(
         url, _no_pack(), lambda runtime: runtime.settle_rollback(session, step, actor=actor, note=note)
     )

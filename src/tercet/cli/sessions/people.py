@@ -14,7 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from tercet.cli.options import flag, option
+import msgspec
+
+from tercet.cli.journals import DEFAULT, JournalUrl
+from tercet.cli.options import AsJson, Note, flag, option
 from tercet.cli.remote import refuse_options
 from tercet.cli.server_option import is_service
 from tercet.contracts.errors import UsageError
@@ -61,6 +64,15 @@ Dev: TypeAlias = Annotated[
         "--dev",
     ),
 ]
+
+
+class OperatorOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a command that records who has operated a journal: the reason, the person and the journal."""
+
+    note: Note = ""
+    actors: ActorsPath = None
+    journal: JournalUrl = DEFAULT
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,12 +14,12 @@ from rich.text import Text
 
 from tercet.cli import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, tenant_of, use_journal
-from tercet.cli.options import AsJson, Note, argument
+from tercet.cli.options import AsJson, argument, takes
 from tercet.cli.remote import as_remote
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.server_option import is_service
 from tercet.cli.sessions.next_commands import Commands
-from tercet.cli.sessions.people import ActorsPath, local_user_from, refuse_actors
+from tercet.cli.sessions.people import OperatorOptions, local_user_from, refuse_actors
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.values.plain import storable
@@ -44,13 +44,9 @@ tercet stop lift tenant
 """
 
 
+@takes(OperatorOptions)
 def stop_tool(
-    name: Annotated[str, argument("NAME", "The tool: adapter.capability.")],
-    *,
-    note: Note = "",
-    actors: ActorsPath = None,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    name: Annotated[str, argument("NAME", "The tool: adapter.capability.")], *, options: OperatorOptions
 ) -> ExitCode:
     """Stop a tool: no run calls it from now on.
 
@@ -58,38 +54,33 @@ def stop_tool(
     tool pause, and can be resumed once the stop is lifted. A tool that no run in this journal knows is stopped too,
     with a warning.
     """
-    return _write("tool", name, note, actors, journal, as_json=as_json)
+    return _write("tool", name, options)
 
 
+@takes(OperatorOptions)
 def stop_pack(
     name: Annotated[str, argument("NAME", "The pack's name without its version: all versions stop.")],
     *,
-    note: Note = "",
-    actors: ActorsPath = None,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    options: OperatorOptions,
 ) -> ExitCode:
     """Stop a pack: its runs call no tool from now on."""
-    return _write("pack", name, note, actors, journal, as_json=as_json)
+    return _write("pack", name, options)
 
 
-def stop_tenant(
-    *, note: Note = "", actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
-) -> ExitCode:
+@takes(OperatorOptions)
+def stop_tenant(*, options: OperatorOptions) -> ExitCode:
     """Stop everything in this journal: no run calls a tool from now on."""
-    return _write("tenant", TENANT, note, actors, journal, as_json=as_json)
+    return _write("tenant", TENANT, options)
 
 
+@takes(OperatorOptions)
 def lift(
     kind: Annotated[str, argument("KIND", "What to lift: tool, pack or tenant.")],
     name: Annotated[
         str | None, argument("NAME", "The tool or pack; not for tenant.", show_default=False)
     ] = None,
     *,
-    note: Note = "",
-    actors: ActorsPath = None,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    options: OperatorOptions,
 ) -> ExitCode:
     """Lift an emergency stop. Paused runs stay paused until resumed."""
     if kind not in get_args(StopKind) or (kind == "tenant") != (name is None):
@@ -97,8 +88,7 @@ def lift(
             f"there is no stop '{' '.join(filter(None, [kind, name]))}'",
             remedy="write tool NAME, pack NAME or tenant; tercet stop list shows the stops",
         )
-    wanted = cast("StopKind", kind)
-    return _write(wanted, name or TENANT, note, actors, journal, as_json=as_json, is_lifted=True)
+    return _write(cast("StopKind", kind), name or TENANT, options, is_lifted=True)
 
 
 def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> None:
@@ -125,23 +115,15 @@ async def _active(journal: Journal) -> tuple[Stop, ...]:
     return board.active()
 
 
-def _write(
-    kind: StopKind,
-    name: str,
-    note: str,
-    actors: ActorsPath,
-    url: str,
-    *,
-    as_json: bool,
-    is_lifted: bool = False,
-) -> ExitCode:
+def _write(kind: StopKind, name: str, options: OperatorOptions, *, is_lifted: bool = False) -> ExitCode:
     _require_name(kind, name)
-    refuse_actors(url, actors)
-    by = "" if is_service(url) else local_user_from(actors).actor.id
-    stop = Stop(kind=kind, name=name, by=by, at=SystemClock().now(), note=storable(note), is_lifted=is_lifted)
+    url, note, now = options.journal, storable(options.note), SystemClock().now()
+    refuse_actors(url, options.actors)
+    by = "" if is_service(url) else local_user_from(options.actors).actor.id
+    stop = Stop(kind=kind, name=name, by=by, at=now, note=note, is_lifted=is_lifted)
     stop, names, resumed = use_journal(url, lambda opened: _post(opened, stop), is_written=True)
     name, is_known = stop.name, names is None or stop.name in names
-    if as_json:
+    if options.as_json:
         more = {"resumed": resumed} if is_service(url) else {}
         print_json({**_json(stop), **(more if is_lifted else {"known": is_known})})
         return ExitCode.ACCEPTED

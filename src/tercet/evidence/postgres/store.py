@@ -115,23 +115,6 @@ async def remove_facts(session: PostgresSession, facts: list[int]) -> None:
         await session.execute("remove_versions", page)
 
 
-async def add_removals(
-    session: PostgresSession, draft: SnapshotRow, names: Sequence[tuple[str, str]]
-) -> None:
-    """Add removals of facts to a draft, by class and key."""
-    count = len(names)
-    if not count:
-        return
-    numbers = await session.fetch("reserve_facts", count)
-    ids, nothing, texts = [number for (number,) in numbers], [None] * count, [""] * count
-    facts = (ids, nothing, [b""] * count, texts, texts, nothing, nothing, nothing, nothing, texts, nothing)
-    await session.execute("add_facts", *facts)
-    await session.execute(
-        "add_versions", ids, [row[0] for row in names], [row[1] for row in names], nothing, [True] * count,
-        draft.tenant_id, draft.id, OPEN, [0] * count,
-    )  # fmt: skip
-
-
 # --- store ---
 
 
@@ -171,7 +154,29 @@ class PostgresEvidence(DatabaseEvidence[PostgresSession]):
     async def _add_removals(
         self, session: PostgresSession, draft: SnapshotRow, names: Sequence[tuple[str, str]]
     ) -> None:
-        await add_removals(session, draft, names)
+        count = len(names)
+        if not count:
+            return
+        numbers = await session.fetch("reserve_facts", count)
+        ids, nothing, texts = [number for (number,) in numbers], [None] * count, [""] * count
+        facts = (
+            ids,
+            nothing,
+            [b""] * count,
+            texts,
+            texts,
+            nothing,
+            nothing,
+            nothing,
+            nothing,
+            texts,
+            nothing,
+        )
+        await session.execute("add_facts", *facts)
+        await session.execute(
+            "add_versions", ids, [row[0] for row in names], [row[1] for row in names], nothing, [True] * count,
+            draft.tenant_id, draft.id, OPEN, [0] * count,
+        )  # fmt: skip
 
     async def _remove_facts(self, session: PostgresSession, facts: list[int]) -> None:
         await remove_facts(session, facts)

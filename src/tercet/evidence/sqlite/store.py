@@ -133,17 +133,6 @@ def remove_facts(connection: sqlite3.Connection, facts: Iterable[int]) -> None:
         connection.execute(QUERIES["remove_version"], (fact,))
 
 
-def add_removals(
-    connection: sqlite3.Connection, draft: SnapshotRow, names: Sequence[tuple[str, str]]
-) -> None:
-    """Add removals of facts to a draft, by class and key."""
-    (last,) = connection.execute(QUERIES["last_fact"]).fetchone()
-    for fact, (classification, key) in enumerate(names, start=last + 1):
-        connection.execute(QUERIES["add_fact"], (fact, None, b"", "", "", None, None, None, None))
-        version = (fact, draft.tenant_id, classification, key, draft.id, None, OPEN, True)
-        connection.execute(QUERIES["add_version"], version)
-
-
 def _idle(connection: sqlite3.Connection, draft: SnapshotRow) -> list[int]:
     """Return the changes of a draft that have no effect."""
     return [fact for (fact,) in connection.execute(QUERIES["idle"], (draft.id, OPEN))]
@@ -223,7 +212,12 @@ class SqliteEvidence(DatabaseEvidence[SqliteSession]):
     async def _add_removals(
         self, session: SqliteSession, draft: SnapshotRow, names: Sequence[tuple[str, str]]
     ) -> None:
-        add_removals(session.connection, draft, names)
+        connection = session.connection
+        (last,) = connection.execute(QUERIES["last_fact"]).fetchone()
+        for fact, (classification, key) in enumerate(names, start=last + 1):
+            connection.execute(QUERIES["add_fact"], (fact, None, b"", "", "", None, None, None, None))
+            version = (fact, draft.tenant_id, classification, key, draft.id, None, OPEN, True)
+            connection.execute(QUERIES["add_version"], version)
 
     async def _remove_facts(self, session: SqliteSession, facts: list[int]) -> None:
         remove_facts(session.connection, facts)
