@@ -129,11 +129,19 @@ async def test_set_values_come_from_typed_fields_and_need_another_approver(shop:
         session = gate.rpartition(".")[0]
         key = await desk.key("user_finance_deputy", roles=("finance_lead",))
         second = await desk.next_gate(key, session, gate)
+        closed = await browser.get(f"/console/gates/{gate}")
+        assert f'<a href="/console/gates/{second}">Open its gate g2</a>' in closed.text
+        step = (await browser.get(f"/console/sessions/{session}")).text
+        assert "changed by user_finance_lead" in step
+        assert "sent back" not in step
         own = await browser.get(f"/console/gates/{second}")
         assert "you set values in this call" in own.text
         deputy = await desk.person("user_finance_deputy", roles=("finance_lead",))
         page = await deputy.get(f"/console/gates/{second}")
         assert "12000" in page.text
+        approvals = page.text.partition('aria-labelledby="people"')[2].partition("</section>")[0]
+        for words in ("Values were set by user_finance_lead", "&#34;/amount_inr&#34;: 12000", "“half”"):
+            assert words in approvals
         asked = await deputy.send(page, answer_path(second), answer="approve")
         await deputy.send(asked, answer_path(second))
         await desk.until(key, session, "completed")

@@ -11,7 +11,7 @@ import pytest
 
 from console.desk import HOST, Browser, open_console
 from service.issuer import AUDIENCE, Issuer, serving
-from tercet.console.logins import KEY_LOGIN_MS, LINK_MS
+from tercet.console.logins import KEY_LOGIN_MS, LINK_MS, csrf_token
 from tercet.console.site import PAGES
 from tercet.console.visit import next_path
 from tercet.runtime import RuntimeOptions
@@ -145,6 +145,10 @@ async def test_a_login_link_works_once_and_for_a_few_minutes(shop: Path) -> None
         browser, second = desk.browser(), desk.browser()
         link = await desk.site.login_path(desk.running.local_key)
         looked = await second.get(link)
+        secret = link.partition("token=")[2]
+        for stolen in ({}, {"csrf": ""}, {"csrf": csrf_token("")}, forms(looked)):
+            forged = await browser.client.post("/console/login/link", data={"token": secret, **stolen})
+            assert (forged.status_code, "forged_form" in forged.text) == (403, True), stolen
         page = await browser.send(await browser.get(link), "/console/login/link")
         assert (page.status_code, page.url.path) == (200, "/console")
         assert "olga" in page.text

@@ -45,6 +45,7 @@ def test_what_people_wrote_cannot_draw_on_the_screen() -> None:
     [
         (999, "999 ms"),
         (3_400, "3.4 s"),
+        (59_999, "59.9 s"),
         (125_000, "2 min 5 s"),
         (12_000_000, "3 h 20 min"),
         (86_400_000, "1 day"),

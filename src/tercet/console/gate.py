@@ -42,6 +42,8 @@ from tercet.view.vocabulary import REVIEWS, STANDINGS, STEPS, meaning, standing
 
 GATE = f"{HOME}/gates/{{gate_id}}"
 _AMOUNTS = amount_fields(EXTENSIBLE)
+_MOST_NEXT = 5
+"""How many gates of a run the page of a closed one links to."""
 
 
 # --- the page ---
@@ -125,6 +127,7 @@ def _render(visit: Visit, shown: GatePage) -> Response:
         standing_tone=STANDINGS[word][0],
         meaning=meaning(state),
         reason=state.reason,
+        next_gates=[] if view.is_open or state.is_over else sorted(state.gates)[:_MOST_NEXT],
         steps=_steps(view, state),
         asked=_asked(gate, state, _pinned_pack(visit, state)),
         review=_review(state),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.responses import Response
@@ -21,18 +22,15 @@ async def show_login(visit: Visit) -> Response:
 
 
 def _form(visit: Visit, then: str, *, status: int = 200, problem: str = "") -> Response:
-    # A token of its own, so that another site cannot log a browser in under its own credential.
-    nonce = secrets.token_urlsafe(24)
     oidc = visit.console.oidc
-    response = visit.render(
-        "login.html.j2",
-        status=status,
-        title="Log in",
-        then=then,
-        csrf=csrf_token(nonce),
-        problem=problem,
-        issuer=urlsplit(oidc.issuer).netloc if oidc else "",
-    )
+    issuer = urlsplit(oidc.issuer).netloc if oidc else ""
+    return _render(visit, "login.html.j2", status=status, then=then, problem=problem, issuer=issuer)
+
+
+def _render(visit: Visit, template: str, **values: Any) -> Response:
+    """Return a page whose form carries a token of its own: another site cannot log a browser in under its own credential."""
+    nonce = secrets.token_urlsafe(24)
+    response = visit.render(template, title="Log in", csrf=csrf_token(nonce), **values)
     visit.set_cookie(response, "tercet_login", nonce, max_age=3600)
     return response
 
@@ -72,16 +70,18 @@ async def begin(visit: Visit, caller: Caller, then: str) -> Response:
 
 async def show_link(visit: Visit) -> Response:
     """Ask whether to use a login link: programs that only look at links do not use it up."""
-    return visit.render(
-        "login_link.html.j2",
-        title="Log in",
-        secret=visit.query.get("token", ""),
-        then=next_path(visit.query.get("next", HOME)),
-    )
+    then = next_path(visit.query.get("next", HOME))
+    return _render(visit, "login_link.html.j2", secret=visit.query.get("token", ""), then=then)
 
 
 async def use_link(visit: Visit) -> Response:
     """Log in with a login link."""
+    nonce = visit.cookie("tercet_login")
+    if not nonce:
+        raise ServiceError(
+            "this form had expired", code="forged_form", remedy="open the login link again", status=403
+        )
+    visit.check_token(csrf_token(nonce))
     caller = visit.console.logins.use_link(visit.form.get("token", ""))
     if caller is None:
         raise ServiceError(

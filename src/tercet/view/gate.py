@@ -362,6 +362,8 @@ class GateView:
     """Who started the run, and may not approve it."""
     changers: tuple[str, ...]
     """Who set values in the call, and may not approve it."""
+    edits: tuple[AnswerView, ...]
+    """The answers to earlier gates of the call that set its values."""
     needs: tuple[NeedView, ...]
     calls: tuple[CallView, ...]
     accepted: AcceptedOutputs | None
@@ -419,6 +421,7 @@ def gate_view(
         refused_change=str(shown.get("refused_change") or ""),
         owner=str(state.start.actor["id"]),
         changers=tuple(map(str, as_list(shown.get("changed_by")) or ())),
+        edits=tuple(_edits(gate, state)),
         needs=tuple(
             NeedView(text=need_text(each, need.quorum, need.roles), quorum=need.quorum, approvers=gate.approvers(each)) for each, need in gate.needs.items()
         ),
@@ -462,6 +465,13 @@ def _planned(step: JsonObject, gate: OpenGate, state: State) -> PlannedStep:
         status=str(step.get("status")) if now is None else now.status,
         is_asked=name in gate.calls,
     )
+
+
+def _edits(gate: OpenGate, state: State) -> Iterator[AnswerView]:
+    for answer in state.answers:
+        is_earlier = answer.gate != gate.id and answer.at <= gate.at
+        if answer.changes and answer.step == gate.step and is_earlier:
+            yield _answer(gate, answer)
 
 
 def _state(answers: Sequence[AnswerView], *, is_open: bool) -> tuple[str, Tone]:

@@ -15,7 +15,16 @@ from tercet.core.state import State, StepState
 from tercet.view.diff import Revision, revisions
 from tercet.view.events import RunData, attempt_text, describe, describe_turn, lane_use
 from tercet.view.text import duration_text, join_names, join_parts, reasons_text
-from tercet.view.vocabulary import ANSWERS, CALL_OUTCOMES, REVIEWS, STEPS, Status, Tone, settlement, skip_text
+from tercet.view.vocabulary import (
+    CALL_OUTCOMES,
+    REVIEWS,
+    STEPS,
+    Status,
+    Tone,
+    answer_word,
+    settlement,
+    skip_text,
+)
 
 _APPROVALS = ("approve", "grant", "deny", "modify", "withdraw")
 
@@ -299,7 +308,7 @@ def approvals_by_step(state: State) -> dict[str, tuple[str, ...]]:
         if answer.answer in _APPROVALS:
             is_grant = answer.answer == "grant"
             who = f"policy {answer.actor.removeprefix('policy:')}" if is_grant else answer.actor
-            people = found.setdefault(answer.step, {}).setdefault(ANSWERS[answer.answer][0], [])
+            people = found.setdefault(answer.step, {}).setdefault(answer_word(answer), [])
             people += [who] if who not in people else []
     return {
         step: tuple(f"{word} by {join_names(people)}" for word, people in said.items())

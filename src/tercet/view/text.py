@@ -60,7 +60,7 @@ def duration_text(ms: int) -> str:
     if ms < 1_000:
         return f"{ms} ms"
     if ms < 60_000:
-        return f"{ms / 1_000:.1f} s"
+        return f"{min(ms, 59_900) / 1_000:.1f} s"
     if ms < 3_600_000:
         return _two(ms // 1_000, 60, "min", "s")
     if ms < 86_400_000:
