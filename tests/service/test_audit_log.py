@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -64,6 +67,34 @@ async def test_what_is_refused_unread_is_in_the_log_once_a_minute() -> None:
         ("bob", "POST /rpc", "unauthenticated"),
         ("ann", "POST /rpc", "rate_limited"),
         ("olga", "POST /rpc", "simulation_refused"),
+    ]
+
+
+async def test_a_request_that_is_refused_whole_is_in_the_log() -> None:
+    """Bodies that are too large or do not come, of every protocol, and a batch with more calls than its caller has left."""
+    calls = [{"jsonrpc": "2.0", "id": n, "method": "emergencyStop", "params": STOP} for n in range(5)]
+    limits = Limits(calls_per_second=0.001, burst=4, body_bytes=2_000, body_s=0.05)
+    async with open_desk(limits=limits) as desk:
+        names = ("ann", "bob", "cleo", "dan")
+        keys = {name: f"Bearer {await desk.key(name, scopes=SCOPES)}" for name in names}
+
+        async def half() -> AsyncIterator[bytes]:
+            yield b"["
+            await asyncio.Event().wait()
+
+        for name, path, content in (
+            ("ann", "/rpc", b"x" * 2_001),
+            ("bob", "/mcp", b"x" * 2_001),
+            ("cleo", "/a2a", half()),
+            ("dan", "/rpc", json.dumps(calls).encode()),
+        ):
+            await desk.client.post(path, content=content, headers={"authorization": keys[name]})
+        found = [entry for _, entry in await read_audit(desk.journal, "default")]
+    assert [(entry.actor, entry.method, entry.outcome) for entry in found] == [
+        ("ann", "POST /rpc", "too_large"),
+        ("bob", "POST /mcp", "too_large"),
+        ("cleo", "POST /a2a", "timeout"),
+        ("dan", "POST /rpc", "rate_limited"),
     ]
 
 

@@ -52,7 +52,7 @@ from starlette.routing import BaseRoute, Route, request_response
 from tercet import __version__
 from tercet.contracts.shape import as_list, as_object
 from tercet.service.app import is_still_valid, until_closing
-from tercet.service.boundary import Authenticated, Identify, Limits, refuse_unread
+from tercet.service.boundary import Accept, Authenticated, refuse_unread
 from tercet.service.calls import call, log_refused
 from tercet.service.errors import ServiceError, shape
 from tercet.service.identity import Caller
@@ -76,7 +76,7 @@ EXACT = 2**53
 """A2A carries numbers as floating point, which holds whole numbers exactly up to here."""
 
 
-def a2a_routes(service: Service, identify: Identify, limits: Limits, public_url: str = "") -> list[BaseRoute]:
+def a2a_routes(service: Service, accept: Accept, public_url: str = "") -> list[BaseRoute]:
     """Return the routes of the agent; everything but its public card needs a credential. The card names the public URL, or
     without one the address at which it was asked for."""
     dispatcher = JsonRpcDispatcher(A2aHandler(service), context_builder=_Context(public_url))
@@ -86,7 +86,7 @@ def a2a_routes(service: Service, identify: Identify, limits: Limits, public_url:
             return JSONResponse(refusal)
         return await dispatcher.handle_requests(request)
 
-    endpoint = Authenticated(request_response(answer), identify, limits)
+    endpoint = Authenticated(request_response(answer), accept)
 
     async def card(request: Request) -> JSONResponse:
         return JSONResponse(agent_card_to_dict(public_card(public_url or str(request.base_url))))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -141,8 +142,23 @@ async def identify(request: Request) -> Caller:
             if token and (former := await each.find_former(token)) is not None:
                 await _log_refused(http, request, former, error.code)
         raise
-    try:
+    async with _logging_refusals(http, request, caller):
         return _admit(http, request, caller)
+
+
+async def accept(request: Request) -> tuple[Caller, bytes]:
+    """Return who sends a request, and its body."""
+    http: Http = request.app.state.http
+    caller = await identify(request)
+    async with _logging_refusals(http, request, caller):
+        return caller, await read_body(request, http.limits)
+
+
+@asynccontextmanager
+async def _logging_refusals(http: Http, request: Request, caller: Caller) -> AsyncGenerator[None]:
+    """Write a refusal of a request whose calls were not carried out into the audit log."""
+    try:
+        yield
     except ServiceError as error:
         await _log_refused(http, request, caller, error.code)
         raise
@@ -157,8 +173,8 @@ def _admit(http: Http, request: Request, caller: Caller) -> Caller:
 
 
 async def _log_refused(http: Http, request: Request, caller: Caller, code: str) -> None:
-    """Write a request that could have changed something, and was refused unread, into the audit log: once a minute for each
-    credential and reason, so that a flood does not fill it."""
+    """Write a request that could have changed something, and was refused as a whole, into the audit log: once a minute for
+    each credential and reason, so that a flood does not fill it."""
     if request.method != "POST":
         return
     try:
@@ -239,8 +255,8 @@ def _allowed(app: FastAPI, request: Request) -> list[str]:
 
 def _add_rpc(app: FastAPI, http: Http) -> None:
     @app.post("/rpc", include_in_schema=False)
-    async def rpc(request: Request, caller: Who) -> Response:  # pyright: ignore[reportUnusedFunction]
-        body = await read_body(request, http.limits)
+    async def rpc(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        caller, body = await accept(request)
         try:
             sent: Any = read_json(body)
         except ServiceError as error:
@@ -251,7 +267,8 @@ def _add_rpc(app: FastAPI, http: Http) -> None:
             return Response(status_code=204) if answer is None else _json(answer)
         if not calls or len(calls) > MOST_CALLS:
             return _json(rpc_body(None, malformed(f"a batch holds 1 to {MOST_CALLS} calls")))
-        http.rate.take(caller.credential, len(calls) - 1)  # the request itself was counted as one
+        async with _logging_refusals(http, request, caller):
+            http.rate.take(caller.credential, len(calls) - 1)  # the request itself was counted as one
         answers = [await _answer(http, caller, each) for each in calls]
         told = [answer for answer in answers if answer is not None]
         return _json(told) if told else Response(status_code=204)

@@ -22,8 +22,8 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
-Identify: TypeAlias = Callable[[Request], Awaitable[Caller]]
-"""Returns who sends a request; raises `ServiceError` without a valid credential."""
+Accept: TypeAlias = Callable[[Request], Awaitable[tuple[Caller, bytes]]]
+"""Returns who sends a request, and its body; raises `ServiceError` without a valid credential, or for a wrong body."""
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -159,17 +159,14 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 class Authenticated:
     """An application that is reached only with a credential, and finds its caller in `scope["state"]`."""
 
-    def __init__(self, app: App, identify: Identify, limits: Limits) -> None:
+    def __init__(self, app: App, accept: Accept) -> None:
         self._app = app
-        self._identify = identify
-        self._limits = limits
+        self._accept = accept
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, once its whole body is here."""
-        request = Request(scope, receive)
         try:
-            caller = await self._identify(request)
-            body = await read_body(request, self._limits)
+            caller, body = await self._accept(Request(scope, receive))
         except ServiceError as error:
             await respond(send, error)
             return

@@ -20,10 +20,9 @@ from starlette.responses import JSONResponse
 
 from tercet import __version__
 from tercet.service.boundary import (
+    Accept,
     App,
     Authenticated,
-    Identify,
-    Limits,
     Receive,
     Scope,
     Send,
@@ -48,7 +47,7 @@ TOOLS = {
 
 
 @asynccontextmanager
-async def open_mcp(service: Service, identify: Identify, limits: Limits) -> AsyncGenerator[App]:
+async def open_mcp(service: Service, accept: Accept) -> AsyncGenerator[App]:
     """The application behind /mcp."""
     server: Server[Any] = Server(
         "tercet",
@@ -67,7 +66,7 @@ async def open_mcp(service: Service, identify: Identify, limits: Limits) -> Asyn
 
     try:
         async with manager.run():
-            yield Authenticated(_json_only(manager.handle_request), identify, limits)
+            yield Authenticated(_json_only(manager.handle_request), accept)
     except BaseExceptionGroup as group:
         # The manager's task group wraps whatever ends the service, such as an error of the journal.
         sole = _sole_error(group)

@@ -26,7 +26,7 @@ from tercet.journal.protocol import Journal
 from tercet.packs import Pack
 from tercet.runtime import RuntimeOptions
 from tercet.service.a2a import a2a_routes
-from tercet.service.app import Http, build_app, identify
+from tercet.service.app import Http, accept, build_app
 from tercet.service.boundary import App, Limits, Places, Rate
 from tercet.service.connection import Connection
 from tercet.service.hub import Hub
@@ -160,7 +160,7 @@ async def open_service(
     service = Service(hub=hub, worker=worker, is_dev=settings.is_dev)
     async with (
         open_authenticators(settings, now) as others,
-        open_mcp(service, identify, settings.limits) as mcp,
+        open_mcp(service, accept) as mcp,
         running_worker(hub, worker, tenants),
         running_notifier(journal, settings.notifications, settings.public_url, hub.clock) as notifier,
     ):
@@ -174,7 +174,7 @@ async def open_service(
             notifier=notifier,
             routes=(
                 Route("/mcp", mcp, methods=["POST"]),
-                *a2a_routes(service, identify, settings.limits, settings.public_url),
+                *a2a_routes(service, accept, settings.public_url),
             ),
         )
         if site is not None:
