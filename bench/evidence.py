@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from plugins.postgres import running_server
-from tercet.contracts.text.search_words import terms_of
+from tercet.contracts.text.words import terms_of
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.database.postgres import Connection, connect
 from tercet.evidence.opening import open_evidence

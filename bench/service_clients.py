@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from tercet.contracts.request import Actor
-from tercet.engine.streams.api_keys import NewKey
+from tercet.engine.streams.credentials import NewKey
 from tercet.executor.clock import SystemClock
 from tercet.journal.opening import open_journal
 from tercet.service.server import ServeSettings, listen, open_service, serve_until_stopped

@@ -22,7 +22,7 @@ from mcp_servers import http_mcp
 from mcp_servers.raw import SCRIPT, Raw, all_gone, context, definition, tool_of
 from tercet import DecisionSpec, Pack, Plan, Request
 from tercet.cli.main import app
-from tercet.core.attempt import Done, Ended, NotHappened, Unknown
+from tercet.core.answers import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.runtime import Runtime

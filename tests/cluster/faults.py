@@ -39,7 +39,7 @@ from tercet.cluster.connection import queue_of
 from tercet.cluster.drain import count_remaining
 from tercet.contracts.errors import TercetError
 from tercet.core.state import TERMINAL
-from tercet.engine.streams.api_keys import SCOPES, ApiKeys, NewKey
+from tercet.engine.streams.credentials import SCOPES, ApiKeys, NewKey
 from tercet.executor.clock import SystemClock
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import SessionRow

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from tercet.contracts.text.prose import is_blank, is_only_headings, key_words, to_decimal
+from tercet.contracts.text.words import is_blank, is_only_headings, key_words, to_decimal
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.policy import Policy
 from tercet.contracts.relations import Relation
 from tercet.contracts.text.entities import Entity, find_entities
-from tercet.contracts.text.search_words import terms_of, words_of
+from tercet.contracts.text.words import terms_of, words_of
 from tercet.contracts.tool import ToolSpec
 from tercet.policy import expressions, schemas
 

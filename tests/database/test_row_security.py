@@ -12,7 +12,7 @@ import pytest
 
 from journal.filling import refusal
 from journal.servers import administrator, new_database
-from tercet.contracts.text.search_words import terms_of
+from tercet.contracts.text.words import terms_of
 from tercet.database.postgres import READER, Connection, connect
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.store import Change, NewDocument, NewFact

@@ -10,7 +10,7 @@ from tercet.contracts.errors import GatewayError, NotDone, Unusable
 from tercet.contracts.runs.budget import RunBudget
 from tercet.contracts.runs.invocation import Backoff
 from tercet.core import events as e
-from tercet.core.attempt import delay_ms
+from tercet.core.answers import delay_ms
 from tercet.tools import ToolContext
 from tercet.tools.tool import Absent
 

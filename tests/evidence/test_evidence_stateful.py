@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.text.search_words import terms_of
+from tercet.contracts.text.words import terms_of
 from tercet.contracts.values.canonical import digest, hash_bytes
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.rows import indexed

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tercet.contracts.text.search_words import LONGEST, MOST_TERMS, terms_of, words_of
+from tercet.contracts.text.words import LONGEST, MOST_TERMS, terms_of, words_of
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.rows import MOST_WORDS, Match, Totals, best, indexed, score
 from tercet.evidence.store import EvidenceStore, NewFact

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.runs.invocation import Backoff
-from tercet.core.attempt import delay_ms
+from tercet.core.answers import delay_ms
 
 BACKOFFS = st.builds(
     Backoff,

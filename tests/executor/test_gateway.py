@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 from tercet.contracts.errors import NotDone
-from tercet.core.attempt import Done, Ended, NotHappened, Unknown
+from tercet.core.answers import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import MAX_RESULT_BYTES, Gateway
 from tercet.testing.clock import VirtualClock

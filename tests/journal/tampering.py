@@ -6,8 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tercet.journal.append_rows import unpack_events
-from tercet.journal.compression import decompress
+from tercet.journal.append_rows import decompress, unpack_events
 
 
 def split_rows(path: Path | str) -> None:

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from journal.filling import TENANT, at, refusal
 from journal.tampering import split_rows
 from tercet.contracts.values.canonical import hash_bytes
-from tercet.journal.append_rows import pack_events, unpack_events
+from tercet.journal.append_rows import LARGEST, SMALLEST, compress, decompress, pack_events, unpack_events
 from tercet.journal.chain import ZERO, extend_chain, verify_chain
-from tercet.journal.compression import LARGEST, SMALLEST, compress, decompress
 from tercet.journal.errors import CheckpointExists, JournalCorrupt
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append, NewCheckpoint, Stored

@@ -12,7 +12,7 @@ import pytest
 
 from packs.conftest import WritePack
 from packs.test_mcp_files import SAID, lock_of
-from tercet.core.attempt import Ended, NotHappened
+from tercet.core.answers import Ended, NotHappened
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.packs import Pack, check_folder

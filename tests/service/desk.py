@@ -13,7 +13,7 @@ from typing import Any, cast
 import httpx2
 
 from tercet.contracts.request import Actor
-from tercet.engine.streams.api_keys import NewKey
+from tercet.engine.streams.credentials import NewKey
 from tercet.executor.clock import SystemClock
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal

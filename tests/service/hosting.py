@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 
 from tercet.contracts.request import Actor
-from tercet.engine.streams.api_keys import ApiKeys, NewKey
+from tercet.engine.streams.credentials import ApiKeys, NewKey
 from tercet.executor.clock import SystemClock
 from tercet.journal.opening import open_journal
 from tercet.packs.pack import Pack

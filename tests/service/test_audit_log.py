@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tercet.engine.streams import audit
-from tercet.engine.streams.api_keys import SCOPES
 from tercet.engine.streams.audit import AuditEntry, read_audit, read_audit_page, write_audit
+from tercet.engine.streams.credentials import SCOPES
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalUnavailable
 from tercet.journal.memory import MemoryJournal

@@ -20,8 +20,8 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Actor
 from tercet.core.state import State
 from tercet.engine.session_reader import load_state
-from tercet.engine.streams.api_keys import SCOPES, ApiKeys, NewKey
 from tercet.engine.streams.audit import read_audit
+from tercet.engine.streams.credentials import SCOPES, ApiKeys, NewKey
 from tercet.executor.clock import SystemClock
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Stored

@@ -15,7 +15,7 @@ import pytest
 from service.desk import REFUND, Desk, open_desk
 from service.drawn import draw_requests
 from tercet.contracts.shape import as_object
-from tercet.engine.streams.api_keys import SCOPES
+from tercet.engine.streams.credentials import SCOPES
 from tercet.journal.opening import open_journal
 from tercet.service.boundary import Limits
 from tercet.service.methods import METHODS

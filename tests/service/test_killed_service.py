@@ -22,7 +22,7 @@ import pytest
 from service.desk import ENDED, REFUND, REFUNDS, refunds
 from service.issuer import AUDIENCE, Issuer, serving
 from tercet.engine.session_reader import load_state
-from tercet.engine.streams.api_keys import SCOPES, ApiKeys, NewKey
+from tercet.engine.streams.credentials import SCOPES, ApiKeys, NewKey
 from tercet.engine.streams.stops import STREAM
 from tercet.executor.clock import SystemClock
 from tercet.journal.opening import open_journal

@@ -14,7 +14,7 @@ from tercet.contracts.values.canonical import hash_bytes
 from tercet.core.messages import inbox_of
 from tercet.engine.session_reader import load_history, load_state
 from tercet.engine.streams import audit
-from tercet.engine.streams.api_keys import STREAM
+from tercet.engine.streams.credentials import STREAM
 from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Append, Journal, Stored
 from tercet.service.client import AsyncClient

@@ -19,8 +19,8 @@ from tercet.engine.checks.journal import check_journal
 from tercet.engine.leases import LeaseClient
 from tercet.engine.session_reader import load_state
 from tercet.engine.streams import audit
-from tercet.engine.streams.api_keys import SCOPES
 from tercet.engine.streams.audit import forget_results
+from tercet.engine.streams.credentials import SCOPES
 from tercet.engine.streams.stops import STREAM
 from tercet.executor.clock import SystemClock
 from tercet.journal.database import DatabaseJournal

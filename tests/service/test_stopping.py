@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tercet.engine.streams.api_keys import SCOPES
 from tercet.engine.streams.audit import read_audit
+from tercet.engine.streams.credentials import SCOPES
 from tercet.packs.pack import Pack
 from tercet.service import methods, worker
 from tercet.tools import tool

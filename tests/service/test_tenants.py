@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from service.desk import REFUND, Desk, open_desk
-from tercet.engine.streams.api_keys import SCOPES
+from tercet.engine.streams.credentials import SCOPES
 from tercet.packs.pack import Pack
 from tercet.service.boundary import Limits
 from tercet.service.mcp import TOOLS

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tercet.core.attempt import Ended
+from tercet.core.answers import Ended
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.tools import Tool, ToolContext

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from tercet.contracts.errors import GatewayError, NotDone
 from tercet.contracts.mode import ApprovalMode, Trust
-from tercet.core.attempt import Done, Ended, NotHappened, Unknown
+from tercet.core.answers import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.tools import ToolContext

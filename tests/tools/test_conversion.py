@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
 from mcp_servers.raw import context
-from tercet.core.attempt import Done, Ended, NotHappened
+from tercet.core.answers import Done, Ended, NotHappened
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.tools import Tool, ToolContext, tool

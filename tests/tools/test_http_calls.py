@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tercet.contracts.errors import GatewayError
-from tercet.core.attempt import Done, Ended, NotHappened, Unknown
+from tercet.core.answers import Done, Ended, NotHappened, Unknown
 from tercet.tools import ToolContext
 from tercet.tools.http.service import World
 

@@ -17,7 +17,7 @@ import pytest
 
 from mcp_servers.raw import Raw, all_gone, context, definition, is_alive, tool_of
 from tercet.contracts.errors import NotDone, NotSent, UsageError
-from tercet.core.attempt import Done, Ended, NotHappened, Unknown
+from tercet.core.answers import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.tools.mcp import stdio

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Protocol
 
 from tercet.contracts.request import Actor
-from tercet.engine.streams.logins import Login, read_login, remove_login, write_login
+from tercet.engine.streams.credentials import Login, read_login, remove_login, write_login
 from tercet.journal.protocol import Journal
 from tercet.service.identity import Caller
 

@@ -15,7 +15,7 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan, compensated_step
 from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.steps import graph
-from tercet.contracts.text.search_words import terms_of, words_of
+from tercet.contracts.text.words import terms_of, words_of
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values.trust import input_marks, overlaps, scalars, with_dotted
 from tercet.contracts.verdict import Code, Origin, Refusal

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeAlias
 
 from tercet.core import events as e
-from tercet.core.attempt import Ended, NotHappened
+from tercet.core.answers import Ended, NotHappened
 from tercet.core.fold.base import EMERGENCY_STOP, LEASE_EXPIRED
 from tercet.core.transcript import moment
 from tercet.engine.leases import HeldLease

@@ -18,8 +18,7 @@ import msgspec
 from tercet.contracts.errors import InternalError
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.answers import Answer, CallEnded, Made, Now
-from tercet.core.attempt import Done, Ended, Unknown
+from tercet.core.answers import Answer, CallEnded, Done, Ended, Made, Now, Unknown
 from tercet.core.config import RunConfig
 from tercet.core.decide import decide
 from tercet.core.fold.base import STOPPED, copy_fields

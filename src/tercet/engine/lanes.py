@@ -174,9 +174,7 @@ class _LaneCall:
             else:
                 await self._host.answer_lane(known, context)
                 await self._host.drive_lane(known)
-        except LimitError as error:
-            raise NotDone(error.message, code=error.code, is_retriable=False) from error
-        except UsageError as error:
+        except (LimitError, UsageError) as error:
             raise NotDone(error.message, code=error.code, is_retriable=False) from error
 
     async def _end(self, session: str, state: State, owner: Actor, context: ToolContext) -> State:

@@ -12,8 +12,7 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.contracts.values.plain import is_small
 from tercet.core import events as e
-from tercet.core.answers import CallEnded
-from tercet.core.attempt import Done
+from tercet.core.answers import CallEnded, Done
 from tercet.core.retrieval import read_facts
 from tercet.core.state import State
 from tercet.executor.threads import ToolThreads

@@ -21,6 +21,7 @@ from tercet.core import effects
 from tercet.core.answers import (
     Answer,
     CallEnded,
+    Done,
     Draw,
     Drawn,
     History,
@@ -36,7 +37,6 @@ from tercet.core.answers import (
     ToolChanges,
 )
 from tercet.core.approval import find_lost_acceptance, find_lost_approval
-from tercet.core.attempt import Done
 from tercet.core.decide import Acting
 from tercet.core.fold.base import LANE_WAITING, IllegalEvent
 from tercet.core.modifications import SETTABLE

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from tercet.contracts.evidence import parse_ref
-from tercet.contracts.text.search_words import terms_of
+from tercet.contracts.text.words import terms_of
 from tercet.database.schema import Session, Transactions
 from tercet.evidence import rows
 from tercet.evidence.errors import (

@@ -20,7 +20,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Citation, Evidence, EvidenceRef
 from tercet.contracts.mode import Trust
 from tercet.contracts.shape import as_list, as_object
-from tercet.contracts.text.search_words import LONGEST, MOST_LETTERS, words_of
+from tercet.contracts.text.words import LONGEST, MOST_LETTERS, words_of
 from tercet.contracts.values.canonical import canonical
 from tercet.contracts.values.plain import not_plain
 from tercet.contracts.values.references import is_text

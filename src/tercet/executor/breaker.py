@@ -13,7 +13,7 @@ import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.runs.invocation import CircuitState
-from tercet.core.attempt import Done, Ended, Unknown
+from tercet.core.answers import Done, Ended, Unknown
 from tercet.core.fold.base import LANE_WAITING, NOT_MADE
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import append_at, demand_owner, encode_entry

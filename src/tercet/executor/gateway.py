@@ -26,7 +26,7 @@ from tercet.contracts.errors import GatewayError, LaneWaiting, NotDone, Unusable
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.values.plain import is_small, not_plain, storable
 from tercet.contracts.values.references import MAX_DEPTH
-from tercet.core.attempt import Done, Ended, NotHappened, Unknown
+from tercet.core.answers import Done, Ended, NotHappened, Unknown
 from tercet.core.fold.base import LANE_WAITING
 from tercet.executor.clock import Clock
 from tercet.executor.threads import ToolThreads

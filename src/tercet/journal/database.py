@@ -12,9 +12,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import orjson
 
-from tercet.journal.append_rows import unpack_events
+from tercet.journal.append_rows import decompress, unpack_events
 from tercet.journal.chain import START
-from tercet.journal.compression import decompress
 from tercet.journal.errors import BlobMissing, JournalCorrupt, claim_without_stream
 from tercet.journal.protocol import (
     Append,

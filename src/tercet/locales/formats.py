@@ -15,7 +15,7 @@ from babel.numbers import format_currency, format_decimal, format_percent
 from tercet.contracts.documents import KnownValue, PluralForms, ValueType
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import as_list, as_object
-from tercet.contracts.text.prose import to_decimal
+from tercet.contracts.text.words import to_decimal
 from tercet.locales.vocabulary import Units, parse_locale
 from tercet.quality.values import infer_type
 

@@ -14,7 +14,7 @@ from tercet.contracts.documents import DocumentValue, KnownValue, TableColumn, V
 from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.mode import Trust
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.contracts.text.prose import key_words, to_decimal
+from tercet.contracts.text.words import key_words, to_decimal
 from tercet.contracts.values import pointer
 from tercet.contracts.values.pointer import value_at
 from tercet.contracts.values.trust import input_marks, overlaps, scalars, with_dotted

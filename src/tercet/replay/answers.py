@@ -23,10 +23,12 @@ from tercet.core import messages
 from tercet.core.answers import (
     Answer,
     CallEnded,
+    Done,
     Draw,
     Drawn,
     History,
     LaneGate,
+    NotHappened,
     NotPlanned,
     Now,
     Observed,
@@ -36,8 +38,8 @@ from tercet.core.answers import (
     RepeatsFound,
     Retrieved,
     ToolChanges,
+    Unknown,
 )
-from tercet.core.attempt import Done, NotHappened, Unknown
 from tercet.core.fold.base import ROLE_LOST, copy_fields
 from tercet.core.fold.gate import acceptances
 from tercet.core.messages import Cancel, Extend, Message, Reply

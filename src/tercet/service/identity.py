@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tercet.contracts.request import SIMULATED, Actor
-from tercet.engine.streams.api_keys import PREFIX, ApiKey, ApiKeys, Scope
+from tercet.engine.streams.credentials import PREFIX, ApiKey, ApiKeys, Scope
 from tercet.service.errors import ServiceError
 
 

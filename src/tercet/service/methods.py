@@ -27,8 +27,8 @@ from tercet.engine.lists import GateCursor, ListedSession, PendingGate, each_gat
 from tercet.engine.personal.erasure import erase
 from tercet.engine.result import RunResult
 from tercet.engine.session_reader import list_rows, load_history
-from tercet.engine.streams.api_keys import Scope
 from tercet.engine.streams.audit import read_audit_page
+from tercet.engine.streams.credentials import Scope
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import EmergencyStops
 from tercet.journal.protocol import Journal, SessionFilter, SessionRow

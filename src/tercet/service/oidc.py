@@ -23,7 +23,7 @@ from joserfc.jwk import KeySet
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
-from tercet.engine.streams.api_keys import Scope, is_name, is_tenant
+from tercet.engine.streams.credentials import Scope, is_name, is_tenant
 from tercet.service.errors import UNAVAILABLE, ServiceError
 from tercet.service.identity import Caller
 

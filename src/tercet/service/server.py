@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
-from tercet.engine.streams.api_keys import SCOPES, ApiKeys, NewKey, make_key
+from tercet.engine.streams.credentials import SCOPES, ApiKeys, NewKey, make_key
 from tercet.engine.watchdog import WATCHDOG_MS
 from tercet.evidence.store import EvidenceStore
 from tercet.executor.clock import Clock

@@ -18,7 +18,7 @@ from tercet.contracts.errors import UsageError, extra_missing
 from tercet.contracts.shape import TEN_YEARS_MS
 from tercet.core.transcript import timestamp
 from tercet.engine.leases import LeaseClient
-from tercet.engine.streams.api_keys import SCOPES, ApiKey, ApiKeys, NewKey, Scope
+from tercet.engine.streams.credentials import SCOPES, ApiKey, ApiKeys, NewKey, Scope
 from tercet.engine.streams.notices import NEVER, Notice, list_notices, resend, subject_of
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import LeaseHeld

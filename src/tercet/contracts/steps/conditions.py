@@ -96,7 +96,7 @@ def _find_contested(effects: Sequence[Effects]) -> frozenset[str]:
 def _find_exposed(
     graph: Graph, effects: Sequence[Effects], condition: str, held: frozenset[str]
 ) -> dict[int, list[int]]:
-    """Yield the threats to one condition, in plan order of the consumers. Sets of steps are bit masks."""
+    """Return the threats to one condition, in plan order of the consumers. Sets of steps are bit masks."""
     bits = [0] * len(effects)
     revoking = [index for index, does in enumerate(effects) if condition in does.revokes]
     for number, index in enumerate(revoking):

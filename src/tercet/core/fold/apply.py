@@ -107,8 +107,8 @@ def _counts(before: State, after: Phase) -> int:
 
 
 def _status(before: State, state: State) -> SessionStatus:
-    """Return whether a session waits at a gate: one is open and no other call can proceed, or a denial is carried
-    out."""
+    """Return the status of a session: it waits at a gate if one is open and no other call can proceed, or if a denial is
+    carried out."""
     if state.status not in ("in_progress", "awaiting_gate"):
         return state.status
     if before.status == "paused":

@@ -17,9 +17,22 @@ from tercet.contracts.values.plain import storable
 from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.answers import CallEnded, Draw, Drawn, Made, ModelReply, Now, Ready, RepeatsFound, made
+from tercet.core.answers import (
+    CallEnded,
+    Done,
+    Draw,
+    Drawn,
+    Made,
+    ModelReply,
+    NotHappened,
+    Now,
+    Ready,
+    RepeatsFound,
+    Unknown,
+    delay_ms,
+    made,
+)
 from tercet.core.approval import find_expired_evidence
-from tercet.core.attempt import Done, NotHappened, Unknown, delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.decide import Acting, can_retry, has_retries, is_looping
 from tercet.core.fold.base import CUT_OFF, LANE_WAITING, MODIFIED, ROLE_LOST, copy_fields

@@ -50,7 +50,7 @@ class CompensatingStep(Step):
 
 
 def _proposed(review: Review) -> list[tuple[EffectiveStep, Compensation]]:
-    """Yield the calls with a compensation proposed by the plan."""
+    """Return the calls with a compensation proposed by the plan."""
     return [
         (call, own)
         for call in review.calls

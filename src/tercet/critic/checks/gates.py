@@ -219,7 +219,7 @@ def _leaves_nothing(tool: ToolSpec) -> bool:
 
 
 def _misfits(review: Review, own: Compensation, tool: ToolSpec) -> list[tuple[references.Place, str]]:
-    """Yield what makes the arguments of a compensation invalid, as far as they are known at review."""
+    """Return what makes the arguments of a compensation invalid, as far as they are known at review."""
     params, doubled = unaliased(own.params, tool.aliases)
     found = references.scan(params)
     open_places = [f.place for f in found if type(f) is references.Reference and is_open(f)]

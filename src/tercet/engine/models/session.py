@@ -28,8 +28,7 @@ from tercet.contracts.values.canonical import canonical
 from tercet.contracts.values.plain import storable
 from tercet.core import budget
 from tercet.core import commands as c
-from tercet.core.answers import ModelReply, Now
-from tercet.core.attempt import delay_ms
+from tercet.core.answers import ModelReply, Now, delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.resolve.planning import OVERDRAWN
 from tercet.core.state import State, Used

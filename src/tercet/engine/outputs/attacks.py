@@ -21,7 +21,7 @@ from tercet.contracts.values import pointer
 from tercet.contracts.values.canonical import canonical
 from tercet.contracts.values.pointer import PointerError
 from tercet.core import events as e
-from tercet.core.attempt import Done, Ended
+from tercet.core.answers import Done, Ended
 from tercet.core.outputs.edge_cases import Wanted, inlined, make_edge_cases
 from tercet.core.outputs.review import OutputReview
 from tercet.engine.control import ActiveSession

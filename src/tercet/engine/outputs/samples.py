@@ -22,7 +22,7 @@ from tercet.contracts.values import pointer
 from tercet.contracts.values.pointer import PointerError
 from tercet.contracts.values.references import Reference, scan
 from tercet.core import events as e
-from tercet.core.attempt import Done, Ended
+from tercet.core.answers import Done, Ended
 from tercet.core.decide import needs_approval
 from tercet.core.outputs.judging import vote_on
 from tercet.core.outputs.review import OutputReview

@@ -27,7 +27,7 @@ from tercet.contracts.plan import EvidenceQuery, Plan
 from tercet.contracts.request import Request
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.core import events as e
-from tercet.core.attempt import Done, Ended
+from tercet.core.answers import Done, Ended
 from tercet.core.messages import Message, Reply
 from tercet.core.state import State
 from tercet.engine.evidence.library import Library, LibraryEvidence

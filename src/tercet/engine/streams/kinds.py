@@ -13,13 +13,12 @@ from tercet.core.messages import Message
 from tercet.core.state import TERMINAL
 from tercet.engine.personal.keys import KIND as SUBJECT
 from tercet.engine.personal.keys import SubjectEntry
-from tercet.engine.streams.api_keys import STREAM as API_KEYS
-from tercet.engine.streams.api_keys import KeyEvent
 from tercet.engine.streams.artifacts import Settlement
 from tercet.engine.streams.audit import AUDIT, CALLS, AuditEntry, CallResult
+from tercet.engine.streams.credentials import KIND as LOGINS
+from tercet.engine.streams.credentials import STREAM as API_KEYS
+from tercet.engine.streams.credentials import KeyEvent, Login
 from tercet.engine.streams.experience import Lesson, read_entry
-from tercet.engine.streams.logins import KIND as LOGINS
-from tercet.engine.streams.logins import Login
 from tercet.engine.streams.nesting import Share
 from tercet.engine.streams.notices import KIND as NOTICES
 from tercet.engine.streams.notices import NoticeEvent

@@ -29,8 +29,7 @@ import msgspec
 from tercet.contracts.errors import TercetError
 from tercet.database.schema import read_schema
 from tercet.journal import stream as rules
-from tercet.journal.append_rows import is_inside, pack_events
-from tercet.journal.compression import compress
+from tercet.journal.append_rows import compress, is_inside, pack_events
 from tercet.journal.errors import JOURNAL, CheckpointExists, ClaimHeld, JournalError, claim_without_stream
 from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, SessionRow
 from tercet.journal.sqlite.heads import Heads, signed

@@ -13,7 +13,7 @@ from tercet.contracts.documents import MissingPart, TokenVerdict
 from tercet.contracts.outputs.quality import DefectSeverity
 from tercet.contracts.outputs.rubric import CritiqueInput
 from tercet.contracts.shape import JsonObject
-from tercet.contracts.text.prose import is_blank
+from tercet.contracts.text.words import is_blank
 from tercet.contracts.values import pointer
 from tercet.quality.rubric.safety import CARD, Danger, find_dangers, mask
 from tercet.quality.verification.leaves import Leaf, leaves, names

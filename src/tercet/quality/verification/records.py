@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tercet.contracts.documents import KnownValue, ReadText, ValueType
 from tercet.contracts.mode import Trust
-from tercet.contracts.text.prose import to_decimal
+from tercet.contracts.text.words import to_decimal
 from tercet.contracts.values import pointer
 from tercet.quality.verification.results import result_refs
 from tercet.quality.verification.roles import names_of, owner_of, words_in

@@ -13,7 +13,7 @@ from typing import Literal
 from tercet.contracts.documents import KnownValue, ReadText, ValueType
 from tercet.contracts.evidence import parse_ref
 from tercet.contracts.mode import Trust
-from tercet.contracts.text.prose import to_decimal
+from tercet.contracts.text.words import to_decimal
 from tercet.contracts.values import pointer
 from tercet.quality.verification.results import CLASSIFICATION
 from tercet.quality.words import UNSPACED

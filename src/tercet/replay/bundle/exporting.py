@@ -331,7 +331,7 @@ async def _add_checkpoints(writer: BundleWriter, journal: Journal, manifest: Man
 
 
 async def _add_blobs(writer: BundleWriter, journal: Journal, manifest: Manifest, named: set[str]) -> None:
-    """Return the blobs that the session stored and that its events name: an old journal does not record who stored a blob."""
+    """Add the blobs that the session stored and that its events name: an old journal does not record who stored a blob."""
     found, last = named - {""}, ""
     while page := await journal.blob_digests(manifest.tenant, manifest.session, after=last):
         found.update(page)

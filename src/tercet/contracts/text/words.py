@@ -1,13 +1,17 @@
-"""The words of a text as a search compares them: the same for every store, and for review.
+"""Words and numbers as people write them, and the words of a text as a search compares them: the same for every store, and
+for review.
 
-A word is a run of letters and digits, without case and accents, with the plural of English folded away; each character
-of a script that is written without spaces is a word. Nothing else of a text counts, so no text can be an operator.
+A search word is a run of letters and digits, without case and accents, with the plural of English folded away; each
+character of a script that is written without spaces is a word. Nothing else of a text counts, so no text can be an operator.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Any
 
 MOST_LETTERS = 100_000
 """So much of one fact is searched; a chunk of a document has far less. A server's text index ends at one megabyte."""
@@ -55,3 +59,36 @@ def _folded(word: str) -> str:
     if word.endswith("es"):
         return word if word[-3] in "aeo" else word[:-1]
     return word if word[-2] in "us" else word[:-1]
+
+
+_HEADINGS = re.compile(r"^[ \t]*#{1,6}[ \t].*$", re.MULTILINE)
+_SILENT = ("P", "Z", "C")
+_KEY_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+_LARGEST = Decimal(10) ** 15
+
+
+@lru_cache(maxsize=4_096)
+def key_words(key: str) -> tuple[str, ...]:
+    """Return the words of a member's name: `price_eur` and `priceEur` have two."""
+    return tuple(word.casefold() for word in _KEY_WORD.findall(key))
+
+
+def to_decimal(value: Any) -> Decimal | None:
+    """Return a number, or a text that is one, as it is written; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() and abs(found) < _LARGEST else None
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text says nothing: it is empty, or has only white space and marks such as `-` and `...`."""
+    return all(unicodedata.category(char)[0] in _SILENT for char in text)
+
+
+def is_only_headings(text: str) -> bool:
+    """Whether a text says nothing but for its headings."""
+    return is_blank(_HEADINGS.sub("", text))

@@ -1,4 +1,6 @@
-"""API keys: a stream of the journal that says which were made and which were revoked, so that every process knows them.
+"""Credentials of callers, in the journal so that every process knows them: API keys, and logins of browsers.
+
+One stream says which keys were made and which were revoked. Each login has a stream, named by the hash of its cookie.
 
 A key is `tck_ID_SECRET`. Only the SHA-256 of the secret is kept: it has 256 random bits, so nothing slower is needed. The
 stream belongs to a tenant of its own, since a key has to be found before it is known whose it is.
@@ -16,7 +18,8 @@ import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.plain import storable
-from tercet.journal.protocol import Journal
+from tercet.journal.errors import LeaseHeld, LeaseLost
+from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import append_next, encode_entry, read_all
 
 SERVICE = "_service"
@@ -176,3 +179,50 @@ class ApiKeys:
     async def _write(self, event: KeyEvent) -> None:
         await append_next(self._journal, SERVICE, STREAM, encode_entry(event, SERVICE, STREAM), notify=True)
         await self.refresh()
+
+
+# --- logins of browsers ---
+
+
+KIND = "console_login"
+"""The prefix of the names of these streams."""
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who is logged in, by which credential, and until when. It holds no secret."""
+
+    at: int
+    until: int
+    key: str = ""
+    """The id of the API key; empty for a login with an issuer, whose claims are the fields below."""
+    tenant: str = ""
+    actor: str = ""
+    roles: tuple[str, ...] = ()
+    scopes: tuple[Scope, ...] = ()
+
+
+_decode_login = msgspec.json.Decoder(Login).decode
+
+
+async def write_login(journal: Journal, name: str, login: Login) -> None:
+    """Record a login under the hash of its cookie."""
+    data = encode_entry(login, SERVICE, f"{KIND}:{name}")
+    await journal.append(Append(tenant=SERVICE, stream=f"{KIND}:{name}", expected=0, events=(data,)))
+
+
+async def read_login(journal: Journal, name: str) -> Login | None:
+    """Return a login; None if there is none, or it was removed."""
+    stored = await read_all(journal, SERVICE, f"{KIND}:{name}")
+    return _decode_login(stored[0].data) if stored else None
+
+
+async def remove_login(journal: Journal, name: str, now: int) -> None:
+    """Remove a login, so that its cookie counts no longer in any process."""
+    stream = f"{KIND}:{name}"
+    if not (await journal.head(SERVICE, stream)).seq:
+        return
+    try:
+        lease = await journal.acquire(SERVICE, stream, owner="console", now_ms=now, ttl_ms=10_000)
+        await journal.forget(lease)
+    except (LeaseHeld, LeaseLost):
+        return  # another request is removing it
