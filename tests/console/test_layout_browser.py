@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -69,6 +70,17 @@ def test_long_values_take_two_lines_of_the_inbox_and_leave_their_names_whole(pag
     assert max(page.locator(".item .amount").evaluate_all(LINES)) == 2
     names = page.locator(".item .pair .soft", has_text="list")
     assert names.evaluate_all(LINES) == [1] * names.count() != []
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_short_names_and_values_of_the_inbox_are_not_broken(browser: Browser, shop: Path, width: int) -> None:
+    with served() as desk:
+        desk.run(desk.desk.waiting_gate())
+        page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
+        log_in(page, desk.login_link("user_finance_lead", roles=("finance_lead",)))
+        for part in (".soft", ".amount"):
+            assert page.locator(f".item .pair {part}").evaluate_all(LINES) == [1, 1], part
+        page.context.close()
 
 
 @pytest.mark.parametrize("width", [1280, 768, 360])
