@@ -53,11 +53,6 @@ def recordable(found: Mapping[Any, Any], what: str) -> tuple[JsonObject, tuple[s
     return kept, tuple(left_out)
 
 
-def record_metadata(state: object) -> tuple[JsonObject, tuple[str, ...]]:
-    """Return the metadata of a state as far as they can be recorded."""
-    return recordable(read_metadata(state), "metadata")
-
-
 def recall_metadata(state: object, recorded: JsonObject) -> None:
     """Set the metadata of a state to what was recorded."""
     if not recorded and not read_metadata(state):
@@ -215,7 +210,7 @@ class Judging:
         return self._finish(state, again)
 
     def _finish(self, state: Any, said: Reflection) -> Taken:
-        metadata, left_out = record_metadata(state)
+        metadata, left_out = recordable(read_metadata(state), "metadata")
         whole = replace(said, metadata=metadata, left_out=(*said.left_out, *left_out))
         if said.stop:
             mark_stopped(state, StopReason(said.stop))

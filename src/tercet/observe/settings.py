@@ -106,10 +106,6 @@ def read_settings(words: Iterable[str], sampling: Sampling | None = None) -> Tel
     return found
 
 
-def _read_otlp(known: TelemetrySettings, _: str) -> TelemetrySettings:
-    return replace(known, otlp=True)
-
-
 def _read_prometheus(known: TelemetrySettings, rest: str) -> TelemetrySettings:
     host, _, port = rest.rpartition(":")
     if port and not (port.isascii() and port.isdecimal() and len(port) <= 5):
@@ -118,14 +114,10 @@ def _read_prometheus(known: TelemetrySettings, rest: str) -> TelemetrySettings:
     return replace(known, prometheus_port=number, prometheus_host=host.strip("[]") or LOOPBACK)
 
 
-def _read_log(known: TelemetrySettings, rest: str) -> TelemetrySettings:
-    return replace(known, log=Path(rest or STDERR))
-
-
 _READERS: dict[str, Callable[[TelemetrySettings, str], TelemetrySettings]] = {
-    "otlp": _read_otlp,
+    "otlp": lambda known, _: replace(known, otlp=True),
     "prometheus": _read_prometheus,
-    "log": _read_log,
+    "log": lambda known, rest: replace(known, log=Path(rest or STDERR)),
 }
 
 

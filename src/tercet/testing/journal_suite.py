@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 from tercet.testing import (
     journal_appends,
-    journal_changes,
     journal_clearing,
     journal_leases,
     journal_storage,
@@ -36,10 +35,9 @@ def cases(*, durable: bool) -> tuple[Case, ...]:
         journal_appends,
         journal_leases,
         journal_storage,
-        journal_changes,
         journal_clearing,
         journal_tasks,
     )
     common = tuple(case for room in rooms for case in room.CASES)
-    more = (*journal_changes.DURABLE_CASES, *journal_clearing.DURABLE_CASES, *journal_tasks.DURABLE_CASES)
+    more = (*journal_appends.DURABLE_CASES, *journal_clearing.DURABLE_CASES, *journal_tasks.DURABLE_CASES)
     return (*common, *more) if durable else common

@@ -128,11 +128,7 @@ def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
 
 
 def _line(kind: Literal["same", "gone", "new"], text: str) -> DiffLine:
-    return DiffLine(kind=kind, pieces=(_piece(text, is_changed=False),))
-
-
-def _piece(text: str, *, is_changed: bool) -> Piece:
-    return Piece(text=text, is_changed=is_changed)
+    return DiffLine(kind=kind, pieces=(Piece(text=text, is_changed=False),))
 
 
 def _parted(before: str, after: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
@@ -152,10 +148,10 @@ def _shared(old: Sequence[str], new: Sequence[str]) -> int:
 
 def _pieces(words: Sequence[str], head: int, tail: int) -> tuple[Piece, ...]:
     if not head + tail:
-        return (_piece("".join(words), is_changed=False),)
+        return (Piece(text="".join(words), is_changed=False),)
     end = len(words) - tail
     parts = (("".join(words[:head]), False), ("".join(words[head:end]), True), ("".join(words[end:]), False))
-    return tuple(_piece(text, is_changed=is_changed) for text, is_changed in parts if text)
+    return tuple(Piece(text=text, is_changed=is_changed) for text, is_changed in parts if text)
 
 
 # --- revisions ---

@@ -191,7 +191,7 @@ def _plan(run: RunData, period: PlanPeriod, revision: Revision | None, *, is_las
 
 
 def _steps(run: RunData, period: PlanPeriod, plan: Plan, *, is_last: bool) -> Iterator[StepView]:
-    people, layers = approvals_by_step(run.state), graph_layers(plan.graph.predecessors)
+    people, layers = approvals_by_step(run.state), find_layers(plan.graph.predecessors)[0]
     waiting = {gate.step: gate.names or ("people",) for gate in run.state.gates.values()} if is_last else {}
     under_it, before_it = _by_step(period.events), _by_step(run.events[: period.start])
     is_over, review = run.state.is_over or not is_last, period.review
@@ -333,13 +333,11 @@ def critical_path(steps: Sequence[StepView]) -> tuple[int, ...]:
     return tuple(reversed(path)) if len(path) < len(steps) else ()
 
 
-def graph_layers(predecessors: Sequence[Sequence[int]]) -> list[int]:
-    """Return the layer of every step: one below the deepest of its predecessors; a dependency that closes a cycle is ignored."""
-    return find_layers(predecessors)[0]
-
-
 def find_layers(predecessors: Sequence[Sequence[int]]) -> tuple[list[int], dict[int, set[int]]]:
-    """Return the layer of every step, and the dependencies (by start and end) that close a cycle."""
+    """Return the layer of every step, and the dependencies (by start and end) that close a cycle.
+
+    The layer is one below the deepest predecessor; a dependency that closes a cycle does not count.
+    """
     layers = [-1] * len(predecessors)
     back: dict[int, set[int]] = {}
     for root in range(len(predecessors)):

@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tercet.cli.demo.folder import OWNER, Folder
 from tercet.cli.demo.process import FROZEN, end_with_parent, say
@@ -62,14 +61,9 @@ def main(words: Sequence[str]) -> int:
     try:
         asyncio.run(work(Folder(root=Path(root)), what, which, is_freezing="freeze" in more))
     except TercetError as error:
-        say(json.dumps(error_json(error)))
+        say(json.dumps({"code": error.code, "message": error.message, "remedy": error.remedy}))
         return 1
     return 0
-
-
-def error_json(error: TercetError) -> dict[str, Any]:
-    """Return an error as JSON for the parent process."""
-    return {"code": error.code, "message": error.message, "remedy": error.remedy}
 
 
 if __name__ == "__main__":

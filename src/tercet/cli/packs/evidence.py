@@ -95,7 +95,13 @@ def add(
         report = Report(skips_bad=skip_bad, on_bytes=progress.read)
         added, draft = asyncio.run(_add(files, labels, report, progress, store))
     return respond(
-        lambda: _added_json(added, draft, report),
+        lambda: {
+            "facts": added.facts,
+            "documents": added.documents,
+            "draft": {"name": draft.name, "changes": draft.facts},
+            "skipped": [problem.model_dump(mode="json") for problem in report.problems],
+            "ignored": report.ignored,
+        },
         lambda screen: _show_added(screen, added, draft, report),
         as_json=as_json,
     )
@@ -162,16 +168,6 @@ async def _begin_draft(store: EvidenceStore) -> None:
         await store.head(TENANT, DRAFT)
     except SnapshotUnknown:
         await store.create(TENANT, DRAFT, now_ms=SystemClock().now())
-
-
-def _added_json(added: Added, draft: SnapshotHead, report: Report) -> dict[str, Any]:
-    return {
-        "facts": added.facts,
-        "documents": added.documents,
-        "draft": {"name": draft.name, "changes": draft.facts},
-        "skipped": [problem.model_dump(mode="json") for problem in report.problems],
-        "ignored": report.ignored,
-    }
 
 
 def _show_added(screen: Screen, added: Added, draft: SnapshotHead, report: Report) -> None:

@@ -239,13 +239,6 @@ MOST_COURSES = 200
 """How many recorded outputs are drawn one by one."""
 
 
-def draw_controls(pack: str, readings: Sequence[Reading]) -> str:
-    """Return the charts of all controllers as SVG."""
-    return draw(
-        [_panel(pack, reading) for reading in readings], columns=min(2, len(readings)), size=(520, 360)
-    )
-
-
 def _panel(pack: str, reading: Reading) -> Panel:
     expected = reading.qualities(reading.expected)
     courses = list(reading.courses.values())[:MOST_COURSES]
@@ -360,7 +353,8 @@ def control(
     ]
     readings = [read_control(loaded, name, rows, start=start) for name in chosen]
     if svg is not None:
-        write_drawing(svg, draw_controls(loaded.ref, readings), is_quiet=as_json)
+        panels = [_panel(loaded.ref, reading) for reading in readings]
+        write_drawing(svg, draw(panels, columns=min(2, len(panels)), size=(520, 360)), is_quiet=as_json)
     return respond(
         lambda: {
             "pack": loaded.ref,

@@ -22,7 +22,7 @@ from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.exporting import demand_free, new_file
 from tercet.replay.bundle.layout import SUFFIX
-from tercet.replay.bundle.reading import Bundle, open_bundle
+from tercet.replay.bundle.reading import open_bundle
 from tercet.replay.bundle.signing import BundleDamaged
 from tercet.replay.recording import Recording, load, load_bundle, load_run
 from tercet.view.terminal.text import printable
@@ -40,8 +40,6 @@ class Source:
     journal: Journal
     tenant: str
     session: str
-    bundle: Bundle | None = None
-    """The bundle, if the run is in one."""
 
 
 @asynccontextmanager
@@ -54,9 +52,7 @@ async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
     if is_bundle(name):
         with open_bundle(name) as bundle, _as_bundle_damage(), _unexpected_as(_bundle_fault):
             manifest = bundle.manifest
-            yield Source(
-                journal=bundle.journal(), tenant=manifest.tenant, session=manifest.session, bundle=bundle
-            )
+            yield Source(journal=bundle.journal(), tenant=manifest.tenant, session=manifest.session)
         return
     async with journal_at(url) as journal:
         with _unexpected_as(lambda reason: JournalCorrupt(f"stream {name}", reason)):

@@ -127,15 +127,9 @@ def propose(
             chosen = usual_planner(pack, request.intent, planner, models)
             if chosen in ASKING:
                 plan, cost = await _ask_models(pack, request, setting, library, chosen, models)
-                return await _analyse(
-                    chosen,
-                    _accepting_feedback(setting),
-                    plan,
-                    _links_in_order(plan, setting),
-                    (),
-                    library,
-                    cost,
-                )
+                links = _links_in_order(plan, setting)
+                told_why = setting.ctx.model_copy(update={"answers_feedback": True})  # if it is refused
+                return await _analyse(chosen, replace(setting, ctx=told_why), plan, links, (), library, cost)
             offline = pack_planner(pack, request.intent, chosen)
             if isinstance(offline, TaskPlanner):
                 arranged = offline.arranged(setting)
@@ -147,11 +141,6 @@ def propose(
             return replace(found, case=case_for_input(found.case))
 
     return asyncio.run(ask())
-
-
-def _accepting_feedback(setting: RunConfig) -> RunConfig:
-    """The setting of a planner that reads why its plan was refused."""
-    return replace(setting, ctx=setting.ctx.model_copy(update={"answers_feedback": True}))
 
 
 async def _analyse(

@@ -25,7 +25,6 @@ from tercet.cli.screen import Screen, print_json, respond
 from tercet.contracts.plan import Plan
 from tercet.contracts.verdict import Verdict
 from tercet.core.plans import dump_plan
-from tercet.critic.waits import Wait
 
 VERIFY_EXAMPLES = """\
 tercet verify examples/refunds examples/refunds/plans/plan_b.json
@@ -94,32 +93,35 @@ def _verify_at(url: str, pack: str, plan: Plan, request: dict[str, Any] | None, 
 
     verdict = asyncio.run(ask())
     return respond(
-        lambda: {
-            "verify": verdict.published().model_dump(mode="json"),
-            "verdict": verdict.model_dump(mode="json"),
-        },
+        lambda: _verdict_json(verdict),
         lambda screen: show_plain_verdict(screen, verdict),
         as_json=as_json,
         code=ExitCode.ACCEPTED if verdict.ok else ExitCode.REFUSED,
     )
 
 
-def _review_json(case: Case) -> dict[str, Any]:
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
     return {
-        "verify": case.verdict.published().model_dump(mode="json"),
-        "verdict": case.verdict.model_dump(mode="json"),
-        "validation": case.validation.model_dump(mode="json"),
-        "report": case.report.model_dump(mode="json"),
-        "warnings": rules_json(applied_rules(case))["warnings"],
-        "waits": [_wait_as_json(wait) for wait in case.waits],
+        "verify": verdict.published().model_dump(mode="json"),
+        "verdict": verdict.model_dump(mode="json"),
     }
 
 
-def _wait_as_json(wait: Wait) -> dict[str, Any]:
+def _review_json(case: Case) -> dict[str, Any]:
+    waits = [
+        {
+            "step": wait.step,
+            "step_id": wait.step_id,
+            "gate": wait.gate or None,
+            "certain": wait.is_certain,
+            "reason": wait.reason,
+        }
+        for wait in case.waits
+    ]
     return {
-        "step": wait.step,
-        "step_id": wait.step_id,
-        "gate": wait.gate or None,
-        "certain": wait.is_certain,
-        "reason": wait.reason,
+        **_verdict_json(case.verdict),
+        "validation": case.validation.model_dump(mode="json"),
+        "report": case.report.model_dump(mode="json"),
+        "warnings": rules_json(applied_rules(case))["warnings"],
+        "waits": waits,
     }

@@ -29,11 +29,6 @@ MOST_REVISIONS = 6
 """The number of last revisions that are shown: a step-by-step agent has one for each step."""
 
 
-def revisions_json(recorded: RecordedSession) -> list[dict[str, Any]]:
-    """Return each plan of a session compared with the one before it, as JSON."""
-    return msgspec.to_builtins(revisions(recorded.events))
-
-
 def timing(recorded: RecordedSession) -> Schedule | None:
     """Return the schedule of the current plan: measured durations of ended steps, planned ones of the others."""
     state = recorded.state
@@ -44,12 +39,6 @@ def timing(recorded: RecordedSession) -> Schedule | None:
         name: recorded.latencies.get(name, 0) if how == "done" else 0 for name, how in ended.items()
     }
     return schedule(read_plan(state.plan), {}, duration_text)
-
-
-def timing_json(recorded: RecordedSession) -> dict[str, Any] | None:
-    """Return the schedule of the current plan as JSON."""
-    found = timing(recorded)
-    return None if found is None else schedule_json(found)
 
 
 def show_revisions(screen: Screen, recorded: RecordedSession) -> None:
@@ -150,6 +139,7 @@ def as_json(recorded: RecordedSession, commands: Commands) -> dict[str, Any]:
     state = recorded.state
     start = state.start
     latencies, tools, results = recorded.latencies, Columns.of(state.plan).tools, _results(recorded)
+    planned = timing(recorded)
     return {
         "session_id": start.session,
         "status": state.status,
@@ -175,8 +165,8 @@ def as_json(recorded: RecordedSession, commands: Commands) -> dict[str, Any]:
         "updated_at": timestamp(state.at),
         "plan": state.plan,
         "plan_hash": state.plan_hash,
-        "revisions": revisions_json(recorded),
-        "schedule": timing_json(recorded),
+        "revisions": msgspec.to_builtins(revisions(recorded.events)),
+        "schedule": None if planned is None else schedule_json(planned),
         "steps": [
             {
                 "id": name,

@@ -52,11 +52,6 @@ def read_text(answer: types.CallToolResult) -> str:
     return "\n".join(block.text for block in answer.content if isinstance(block, types.TextContent))
 
 
-def is_not_done(answer: types.CallToolResult) -> bool:
-    """Return whether an error answer states that nothing happened."""
-    return (answer.meta or {}).get(OUTCOME) == "not_done"
-
-
 KEY = "tercet/idempotency-key"
 CHANGED = "tool_definition_changed"
 _MOST_CHANGES = 20
@@ -139,7 +134,7 @@ class McpLine:
         if not answer.is_error:
             return link.secrets.hide_in(read_result(answer))
         told = storable(link.secrets.hide(read_text(answer))) or "it answered with an error without a message"
-        if is_not_done(answer) or name in self._server.harmless_errors:
+        if (answer.meta or {}).get(OUTCOME) == "not_done" or name in self._server.harmless_errors:
             raise NotDone(told, code=McpToolError.default_code)
         raise McpToolError(told)
 
