@@ -529,7 +529,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     @property
     def is_stepwise(self) -> bool:
         """Whether an agent decides one turn at a time."""
-        return bool(self.start.stepwise)
+        return self.start.stepwise
 
     @property
     def is_turn_open(self) -> bool:

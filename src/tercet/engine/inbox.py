@@ -97,7 +97,7 @@ async def check_received(journal: Journal, tenant: str, state: State, position: 
     dropped = state.dropped
     if len(dropped) >= DROPPED_KEPT and position < dropped[0][0]:
         # The state keeps only the latest dropped messages; this one may have been dropped before them.
-        message = await load_history(journal, tenant, str(state.start.session))
+        message = await load_history(journal, tenant, state.start.session)
         dropped = tuple(
             (d.inbox, d.code, d.reason) for d in message.events if isinstance(d, e.MessageDropped)
         )

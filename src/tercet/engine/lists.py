@@ -100,7 +100,7 @@ class PendingGate:
         """Return the pending gate for an open gate of a session."""
         return cls(
             id=gate.id,
-            session_id=str(state.start.session),
+            session_id=state.start.session,
             kind=gate.kind,
             asks=QUESTIONS[gate.kind],
             answers=tuple(gate.shown.get("options", ANSWERS[gate.kind])),

@@ -40,7 +40,7 @@ def envelope(state: State, now: int) -> ProgressEnvelope:
     """Return the progress of a session, numbered by its position."""
     start = state.start
     planned = [step for step in state.steps.values() if not step.compensates]
-    session = str(start.session)
+    session = start.session
     return ProgressEnvelope(
         session_id=session,
         progress_id=f"{session}.p{state.position}",

@@ -186,7 +186,7 @@ async def read_policies(journal: Journal, tenant: str, state: State) -> tuple[Po
     if refusal is None or refusal.code != Code.POLICY_INVARIANT:
         return ()
     try:
-        return tuple(read_declarations(await journal.blob(tenant, str(state.start.pack_hash))).policies)
+        return tuple(read_declarations(await journal.blob(tenant, state.start.pack_hash)).policies)
     except (BlobMissing, UsageError):  # another version reads packs otherwise
         return ()
 

@@ -277,7 +277,7 @@ async def find_session(
     if older is None:
         return None
     start = (await load_state(journal, tenant, older.stream)).start
-    is_same = str(start.pack).partition("@")[0] == pack.name and start.actor["id"] == owner.id
+    is_same = start.pack.partition("@")[0] == pack.name and start.actor["id"] == owner.id
     return older.stream if is_same else None
 
 
@@ -299,7 +299,7 @@ def planner_of(state: State, given: AnyPlanner | None, usual: AnyPlanner) -> Any
     wanted, planner = state.start.planner or usual.name, given or usual
     if planner.name == wanted:
         return planner
-    absent = AbsentPlanner(str(state.start.session), wanted, planner.name)
+    absent = AbsentPlanner(state.start.session, wanted, planner.name)
     if Phase.PLAN in (state.phase, state.halted_from):
         raise absent.error
     return absent

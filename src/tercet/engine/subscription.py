@@ -105,7 +105,7 @@ class Subscription:
         """Publish a session that this process released; events of other processes are read in the background."""
         if not self._observers:
             return
-        self._traces.pop(str(state.start.run), None)
+        self._traces.pop(state.start.run, None)
         if len(written) == state.position:
             self._release(ReleasedSession(state=state, events=written))
         elif written:
@@ -184,7 +184,7 @@ class Subscription:
         """Return the W3C header for the call whose INTENT is at a position: its own span, where an observer makes one."""
         if not self._observers or not position:
             return start.traceparent
-        run = str(start.run)
+        run = start.run
         trace, flags = self._traces.get(run) or self._trace(run, start.traceparent)
         return f"00-{trace}-{span_id_of(run, position, CALL)}-{flags}"
 

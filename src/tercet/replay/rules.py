@@ -130,12 +130,12 @@ class RuleSource:
         """Return the agent of a session, to ask its critics again; None if they are not here, or not pure."""
         if self.instead is not None:
             return None
-        return self._agents.recall(str(state.start.planner), str(state.start.pack_hash))
+        return self._agents.recall(state.start.planner, state.start.pack_hash)
 
     def pack_for(self, recording: Recording, state: State) -> Pack:
         """Return the pack of a session with its stored evidence; raises `UsageError` if there is none."""
         start = state.start
-        evidence, snapshot = str(start.evidence), str(start.snapshot)
+        evidence, snapshot = start.evidence, start.snapshot
         wanted = start.pack_hash if self.instead is None else self.instead.hash
         key = (wanted, evidence, snapshot)
         if key not in self._with_evidence:
@@ -159,7 +159,7 @@ class RuleSource:
 
     def own(self, recording: Recording, state: State) -> Pack | None:
         """Return the pack that a session was recorded with; None if it is not available."""
-        wanted = str(state.start.pack_hash)
+        wanted = state.start.pack_hash
         if wanted not in self._read and wanted in recording.blobs:
             _make_room(self._read)
             self._read[wanted] = read_declarations(recording.blobs[wanted])
@@ -171,7 +171,7 @@ class RuleSource:
         ctx, request = sessions.frame_of(state)
         if self.instead is not None and (own := self.own(recording, state)) is not None:
             ctx = _rebase_context(ctx, own, self.instead)
-        snapshot = str(state.start.snapshot) or None
+        snapshot = state.start.snapshot or None
         library_evidence = sessions.library_evidence_of(state.start, _frozen(recording, state))
         return pack, sessions.build_run_config(pack, ctx, request, snapshot, library_evidence)
 

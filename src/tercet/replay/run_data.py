@@ -51,7 +51,7 @@ async def read_facts(
 ) -> list[StoredFact]:
     """Return the facts that a session stored at its start, and those that its plans found, each once."""
     found: dict[str, StoredFact] = {}
-    for fields in _list(await _decoded(journal, tenant, str(state.start.evidence))):
+    for fields in _list(await _decoded(journal, tenant, state.start.evidence)):
         kept = {name: each for name, each in fields.items() if name != _SHELVED}
         fact = _found_facts({"evidence": kept})
         found[fact.evidence.id] = fact
@@ -96,7 +96,7 @@ async def read_minimums(
     if not is_judged or any(isinstance(event, e.SessionMigrated) for event in events):
         return {}
     try:
-        pack = read_declarations(await journal.blob(tenant, str(state.start.pack_hash)))
+        pack = read_declarations(await journal.blob(tenant, state.start.pack_hash))
         quality = pack.decision_for(state.start.decision).quality
     except (BlobMissing, UsageError):  # an older run kept no pack, and another version reads packs otherwise
         return {}

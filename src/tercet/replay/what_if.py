@@ -202,9 +202,9 @@ class _Judging:
         start, status = self._last.start, self._last.status
         return Rejudged(
             session_id=self._recording.session,
-            run_id=str(start.run),
+            run_id=start.run,
             intent=str(start.request.get("intent", "")),
-            recorded_pack=str(start.pack),
+            recorded_pack=start.pack,
             outcome=outcome,
             old_status=status,
             new_status=new_status or status,

@@ -54,7 +54,7 @@ from tercet.executor.clock import AnchoredClock
 from tercet.journal.errors import AppendUnknown, ClaimHeld, JournalError, LeaseHeld
 from tercet.models.model import Model
 from tercet.packs.pack import Pack
-from tercet.runtime.lanes import LaneRuns
+from tercet.runtime.operations import Operations
 from tercet.runtime.options import NewRun, require_ttl
 from tercet.tools import ToolContext
 
@@ -98,7 +98,7 @@ class _Move:
     library_evidence: LibraryEvidence
 
 
-class Runtime(LaneRuns):
+class Runtime(Operations):
     """Runs requests against a pack, with a journal: use it as `async with Runtime(pack) as runtime`."""
 
     async def run(
@@ -313,7 +313,7 @@ class Runtime(LaneRuns):
         state = await self._pool.drive(driver)
         self._subscription.publish_release(state, driver.ledger.log)
         if state.is_over:
-            await self._unpin(str(state.start.session), str(state.start.library))
+            await self._unpin(state.start.session, state.start.library)
         if state.start.root:
             await nesting.settle(self.journal, self.tenant, state)
         return await self._result(state, driver.run.record)
@@ -438,7 +438,7 @@ class Runtime(LaneRuns):
         moved: _Move | None = None,
         is_left: bool = False,
     ) -> RunResult:
-        session = str(restored.state.start.session)
+        session = restored.state.start.session
         if restored.state.phase not in (Phase.COMMIT, Phase.FAIL):
             sessions.demand_extras(config)
         held_lease = await self._leases.wait_for(session, held)
@@ -509,14 +509,12 @@ class Runtime(LaneRuns):
 
     def _default_planner(self, pack: Pack, config: RunConfig, state: State) -> AnyPlanner:
         """Return the planner that a session was started with, by name, or the pack's default."""
-        started = str(state.start.planner or "")
+        started = state.start.planner
         intent = config.compiled.request.intent if config.compiled.request else ""
         if started not in PLANNER_NAMES:
             return choose_planner(pack, intent, named=self._models)
-        models = tuple(map(str, state.start.models or ()))
-        return choose_planner(
-            pack, intent, started, named=self._models, models=models if started == MODEL else ()
-        )
+        models = state.start.models if started == MODEL else ()
+        return choose_planner(pack, intent, started, named=self._models, models=models)
 
     async def _pinned(self, state: State) -> tuple[Pack, RunConfig]:
         """Return the pack and configuration of a session; raise `UsageError` if its pinned pack is not loaded.

@@ -88,7 +88,7 @@ async def _forget(leases: LeaseClient, session: str) -> bool:
         feedback_of(session),
         nesting.family_of(session),
     ]
-    if (root := str(state.start.root)) and not (await journal.head(tenant, root)).seq:
+    if (root := state.start.root) and not (await journal.head(tenant, root)).seq:
         beside.append(nesting.family_of(root))  # a child may have written to it after its root was removed
     history = await load_history(journal, tenant, session)
     for position, event in enumerate(history.events, start=1):

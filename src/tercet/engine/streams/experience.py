@@ -214,7 +214,7 @@ def pattern(run: Run) -> dict[str, float]:
 def lesson_of(state: State, run: Run, events: Sequence[e.Event], now: int) -> Lesson:
     """Return the lesson of a run that is ending."""
     task_class = str(state.quality.drawn.get("task_class", ""))
-    session = str(state.start.session)
+    session = state.start.session
     return Lesson(
         session=session,
         at=now,

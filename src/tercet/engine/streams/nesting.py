@@ -111,7 +111,7 @@ async def settle(journal: Journal, tenant: str, state: State) -> None:
     """Return the unused share of a nested run that is over."""
     root = state.start.root
     if root and state.is_over:
-        share = Share(session=str(state.start.session), iterations=state.iterations)
+        share = Share(session=state.start.session, iterations=state.iterations)
         await _write(journal, tenant, root, share)
 
 

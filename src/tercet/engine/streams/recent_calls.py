@@ -174,7 +174,7 @@ class Repeats:
             raise InternalError(f"{tool.name} may be called any number of times")
         self._journal = journal
         self._state = state
-        self._tenant, self._session = str(state.start.tenant), str(state.start.session)
+        self._tenant, self._session = state.start.tenant, state.start.session
         self._tool = tool
         self._once = tool.once_per
         self._step = step

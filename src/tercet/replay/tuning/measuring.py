@@ -190,8 +190,8 @@ class Enactment:
     def _ends_at(self) -> int:
         """Return when the session would expire; a time that the caller asked for is kept."""
         start = self.scene.state.start
-        expires, began = int(start.expires), int(start.at)
-        own, tenant = self._own, str(start.tenant)
+        expires, began = start.expires, start.at
+        own, tenant = self._own, start.tenant
         if self._pack is None or own is None or expires - began != own.session.for_tenant(tenant).ttl_ms:
             return expires
         return began + self._pack.session.for_tenant(tenant).ttl_ms
@@ -201,10 +201,10 @@ class Enactment:
         state = self.scene.state
         if not state.is_started or state.is_over:
             return False
-        return event.at >= self._ends_at() and self._ends_at() < int(state.start.expires)
+        return event.at >= self._ends_at() and self._ends_at() < state.start.expires
 
     def _expired(self, position: int) -> Outcome:
-        began = int(self.scene.state.start.at)
+        began = self.scene.state.start.at
         outcome = self._outcome_now("expired", position)
         return msgspec.structs.replace(outcome, why="it would have expired", held_ms=self._ends_at() - began)
 
@@ -286,7 +286,7 @@ class Enactment:
             risky=self._risky(),
             lanes=sum(isinstance(event, e.Intent) and event.lane_calls > 0 for event in self.scene.events),
             unaccepted=_unaccepted(self.scene.events),
-            held_ms=max(0, last.at - int(state.start.at) + self._lost_ms),
+            held_ms=max(0, last.at - state.start.at + self._lost_ms),
             verdict=state.verdict,
             record=state.record,
         )
