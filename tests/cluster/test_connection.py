@@ -146,6 +146,8 @@ async def test_an_api_key_is_sent_encrypted(
     ("options", "code"),
     [
         (("--temporal-tls-cert", "c.pem"), "temporal_missing"),
+        (("--temporal", "127.0.0.1", "--journal", "postgresql:///x"), "wrong_temporal_address"),
+        (("--temporal", "http://127.0.0.1:1", "--journal", "postgresql:///x"), "wrong_temporal_address"),
         (("--temporal", "127.0.0.1:1", "--journal", "sqlite:///runs.db"), "journal_not_shared"),
         (
             ("--temporal", "127.0.0.1:1", "--journal", "postgresql:///x", "--temporal-tls-cert", "c"),
@@ -162,6 +164,14 @@ def test_options_that_do_not_fit_are_refused(options: tuple[str, ...], code: str
     )  # fmt: skip
     assert done.returncode == 2
     assert f'"{code}"' in done.stdout
+
+
+async def test_a_namespace_that_the_server_does_not_have_is_named(temporal: TemporalServer) -> None:
+    """Search attributes could not be registered in it either: the remedy is another name."""
+    with pytest.raises(UsageError) as refused:
+        await connect(TemporalSettings(address=temporal.address, namespace="nowhere"))
+    assert refused.value.code == "unknown_namespace"
+    assert "--temporal-namespace" in str(refused.value.remedy)
 
 
 async def test_a_worker_that_temporal_takes_nothing_from_ends_with_an_error(temporal: TemporalServer) -> None:

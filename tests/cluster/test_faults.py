@@ -216,6 +216,34 @@ async def test_a_rolling_upgrade_runs_every_session_with_the_code_it_is_pinned_t
                 assert found == {f"order.reserve@{version}", f"order.charge@{version}"}
 
 
+@pytest.mark.parametrize("is_moved", [True, False])
+async def test_a_version_is_drained_although_its_session_left_it_without_a_wake_up(
+    is_moved: bool, temporal: TemporalServer, postgres_url: str, shop: Path
+) -> None:
+    """At its gate it was moved to another pack, or cancelled, by a process that does not know of Temporal: its workflow waits
+    on the old version until the drain signals it."""
+    old, new = make_pack(f"6.{is_moved:d}.0"), make_pack(f"7.{is_moved:d}.0")
+    async with (
+        open_front(temporal, postgres_url, old, shop) as front,
+        working(front.client, front.journal, old, new),
+    ):
+        (session,) = await front.start()
+        await front.at_gate(session)
+        pack = new if is_moved else old
+        async with Runtime(pack, front.journal, tenant=front.tenant, watchdog_ms=None) as alone:
+            if is_moved:
+                await alone.migrate(session, actor=LEAD)
+            else:
+                await alone.cancel(session, actor=AGENT)
+                await alone.carry_on(session)
+        async with asyncio.timeout(PATIENCE_S):
+            await wait_drained(front.client, front.journal, queue_of(old.ref, old.hash), lambda _: None)
+        if is_moved:
+            await front.approve(session)
+        assert (await front.until(session)).status == ("completed" if is_moved else "cancelled")
+        assert await front.client.get_workflow_handle(f"{front.tenant}/{session}").result()
+
+
 async def test_a_session_that_temporal_does_not_know_is_left_on_its_version(
     temporal: TemporalServer, postgres_url: str, shop: Path
 ) -> None:

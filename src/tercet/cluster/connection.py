@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -13,13 +14,14 @@ from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfigProfile
-from temporalio.service import RPCError, TLSConfig
+from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from tercet.cluster.workflow import SEARCH_ATTRIBUTES
 from tercet.contracts.errors import UsageError
 from tercet.journal.protocol import SessionRow
 
 _HASH_DIGITS = 12
+_ADDRESS = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 _CONNECT_S = 10
 _REGISTER_TRIES = 50
 
@@ -37,7 +39,13 @@ class TemporalSettings:
     tls_server_name: str = ""
 
     def __post_init__(self) -> None:
-        """Raise `UsageError` for a certificate without its key."""
+        """Raise `UsageError` for an address that is not HOST:PORT, and for a certificate without its key."""
+        if not _ADDRESS.fullmatch(self.address):
+            raise UsageError(
+                f"{self.address!r} is not the address of a Temporal server",
+                code="wrong_temporal_address",
+                remedy="write its host and its port, such as --temporal temporal.example:7233",
+            )
         if (self.tls_cert is None) != (self.tls_key is None):
             raise UsageError(
                 "a TLS certificate and its key belong together",
@@ -125,6 +133,13 @@ async def _register(client: Client) -> None:
                 return
             await asyncio.sleep(0.1)
     except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise UsageError(
+                f"Temporal has no namespace {client.namespace}",
+                code="unknown_namespace",
+                remedy="name another by --temporal-namespace or TEMPORAL_NAMESPACE, or create it: "
+                f"temporal operator namespace create --namespace {client.namespace}",
+            ) from error
         raise _unregistered(client.namespace, str(error)) from error
     raise _unregistered(client.namespace, "they did not appear")
 

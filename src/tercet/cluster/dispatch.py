@@ -79,6 +79,10 @@ class Dispatcher:
 
         task.add_done_callback(forget)
 
+    def notice(self, row: SessionRow) -> None:
+        """Wake a session that has come to rest: its workflow shows where it is, and waits on the queue of its pack."""
+        self.enqueue(row)
+
     async def wake(self, row: SessionRow) -> bool:
         """Start or signal the workflow of a session; return whether Temporal took it."""
         queue = queue_of(row.pack, row.pack_hash)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import get_args
 
 from temporalio.client import Client
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
-from tercet.cluster.connection import workflow_id
-from tercet.cluster.workflow import PACK, STATUS, WORKFLOW
+from tercet.cluster.connection import queue_of, workflow_id
+from tercet.cluster.workflow import PACK, STATUS, WAKE, WORKFLOW, Wake
 from tercet.contracts.errors import GatewayError, UsageError
 from tercet.contracts.runs.session import SessionStatus
 from tercet.core.state import TERMINAL
@@ -25,6 +25,7 @@ _UNFINISHED = tuple(status for status in get_args(SessionStatus) if status not i
 POLL_S = 2.0
 """How often `wait_drained` counts."""
 _LISTED = 20
+_MOST_SIGNALLED = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,25 +54,34 @@ class Remaining:
         return not (self.journal.total or self.temporal.total)
 
 
-def _quoted(text: str) -> str:
-    if "@" not in text or '"' in text or "\\" in text or not text.isprintable():
+def _demand_version(pack: str) -> None:
+    if "@" not in pack or '"' in pack or "\\" in pack or not pack.isprintable():
         raise UsageError(
-            f"{text!r} is not a pack version", code="unknown_pack", remedy="name it like refunds@1.0.0"
+            f"{pack!r} is not a pack version", code="unknown_pack", remedy="name it like refunds@1.0.0"
         )
-    return f'"{text}"'
 
 
-async def count_remaining(client: Client, journal: Journal, pack: str) -> Remaining:
-    """Return what is left on a pack version: `name@version`, or `name@version+hash` for one build of it."""
+async def count_remaining(
+    client: Client, journal: Journal, pack: str, *, signalled: set[str] | None = None
+) -> Remaining:
+    """Return what is left on a pack version: `name@version`, or `name@version+hash` for one build of it.
+
+    Workflows that are open without an unfinished session are signalled: their sessions have ended, or were moved to another
+    version by a command that does not know of Temporal. `signalled` keeps the ids of those that were."""
+    _demand_version(pack)
+    signalled = set[str]() if signalled is None else signalled
+    unfinished = await _unfinished_sessions(journal, pack)
     try:
         temporal = await _open_workflows(client, pack)
+        if temporal.total and not unfinished.total:
+            await _signal_stale(client, journal, pack, signalled)
     except RPCError as error:
         raise GatewayError(
             f"Temporal does not count its workflows: {error}",
             code="temporal_unreachable",
             remedy="check that it runs, and try again",
         ) from error
-    return Remaining(pack=pack, journal=await _unfinished_sessions(journal, pack), temporal=temporal)
+    return Remaining(pack=pack, journal=unfinished, temporal=temporal)
 
 
 async def _unfinished_sessions(journal: Journal, pack: str) -> Left:
@@ -87,10 +97,32 @@ async def _unfinished_sessions(journal: Journal, pack: str) -> Left:
     )
 
 
+def _open_on(pack: str) -> str:
+    """Return the query for the open workflows of a pack version."""
+    named = f'{PACK.name} = "{pack}"' if "+" in pack else f'{PACK.name} STARTS_WITH "{pack}+"'
+    return f'WorkflowType = "{WORKFLOW}" AND ExecutionStatus = "Running" AND {named}'
+
+
+async def _signal_stale(client: Client, journal: Journal, pack: str, signalled: set[str]) -> None:
+    """Signal open workflows whose sessions the journal no longer has on this version, each once."""
+    async for each in client.list_workflows(_open_on(pack), limit=_MOST_SIGNALLED):
+        tenant, _, session = each.id.rpartition("/")
+        row = await journal.session(tenant, session)
+        if row is None or each.run_id in signalled:
+            continue
+        signalled.add(each.run_id)
+        try:
+            # Not with a start: one that has ended since must not begin again.
+            await client.get_workflow_handle(each.id, run_id=each.run_id).signal(
+                WAKE, Wake(at=row.updated_at, queue=queue_of(row.pack, row.pack_hash))
+            )
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+
+
 async def _open_workflows(client: Client, pack: str) -> Left:
-    is_exact = "+" in pack
-    named = f"{PACK.name} = {_quoted(pack)}" if is_exact else f"{PACK.name} STARTS_WITH {_quoted(pack + '+')}"
-    query = f'WorkflowType = "{WORKFLOW}" AND ExecutionStatus = "Running" AND {named}'
+    query = _open_on(pack)
     total = (await client.count_workflows(query)).count
     by_status = {
         status: count
@@ -106,10 +138,10 @@ async def wait_drained(
 ) -> None:
     """Return once nothing is left on a pack version; `tell` is given each new count. Temporal and the journal may be away
     for a while."""
-    last = (-1, -1)
+    last, signalled = (-1, -1), set[str]()
     while True:
         try:
-            left = await count_remaining(client, journal, pack)
+            left = await count_remaining(client, journal, pack, signalled=signalled)
         except (GatewayError, JournalUnavailable) as error:
             _log.warning("what is left on %s is counted again: %s", pack, error)
         else:

@@ -27,6 +27,7 @@ SEARCH_ATTRIBUTES = (TENANT, INTENT, STATUS, PACK)
 
 MOST_ADVANCES = 200
 """After so many advances a workflow begins a new history."""
+_KEEPS_MOVES = "keeps-moves"
 _LEAST_WAIT = timedelta(seconds=1)
 _LONGEST_ADVANCE = timedelta(days=365)
 _FAIRNESS_BYTES = 64
@@ -75,6 +76,7 @@ class SessionWorkflow:
     def __init__(self, task: SessionTask) -> None:
         self._queue = task.queue
         self._woken_at = -1
+        self._moved_at = -1
         self._advancing: workflow.ActivityHandle[Outcome] | None = None
         self._shown = ("", "")
 
@@ -85,7 +87,8 @@ class SessionWorkflow:
             outcome = await self._advance(task)
             if outcome is None:
                 continue  # the session has moved to another queue
-            self._queue = outcome.queue
+            if self._is_current(outcome.updated_at):
+                self._queue = outcome.queue
             self._show(outcome)
             if outcome.is_over:
                 return outcome.status
@@ -102,10 +105,15 @@ class SessionWorkflow:
     def wake(self, wake: Wake) -> None:
         """Advance the session soon; one that has moved to another queue is looked for there."""
         self._woken_at = max(self._woken_at, wake.at)
-        if wake.queue != self._queue:
-            self._queue = wake.queue
+        if wake.queue != self._queue and self._is_current(wake.at):
+            self._queue, self._moved_at = wake.queue, wake.at
             if self._advancing is not None:
                 self._advancing.cancel()
+
+    def _is_current(self, at: int) -> bool:
+        """Return whether what was true at a time is later than the last move to another queue; an advance that ends, or a
+        wake-up that was late, must not send the session back. Histories from before this rule replay as they were."""
+        return at >= self._moved_at or not workflow.patched(_KEEPS_MOVES)
 
     async def _advance(self, task: SessionTask) -> Outcome | None:
         self._woken_at = -1  # the activity will see every change up to now

@@ -124,16 +124,21 @@ async def _view(service: Service, runtime: Runtime, session: str) -> dict[str, A
 
 
 async def _moved(service: Service, runtime: Runtime, result: RunResult) -> dict[str, Any]:
-    """Let the worker go on with a session that was answered or resumed, and return the session."""
-    await _enqueue(service, runtime, result.session_id)
+    """Let the worker go on with a session that was answered, resumed or moved, and return the session."""
+    row = await _enqueue(service, runtime, result.session_id)
+    if row is not None:
+        service.worker.notice(row)
     return await _view(service, runtime, result.session_id)
 
 
-async def _enqueue(service: Service, runtime: Runtime, session: str) -> None:
+async def _enqueue(service: Service, runtime: Runtime, session: str) -> SessionRow | None:
+    """Let the worker go on with a session; return its row if there is nothing to go on with."""
     row = await runtime.journal.session(runtime.tenant, session)
     is_ending = row is not None and bool(ListedSession.of(row).ending) and not ListedSession.of(row).gates
     if row is not None and (row.status == "in_progress" or is_ending):
         service.worker.enqueue(row)
+        return None
+    return row
 
 
 async def invoke_agent(service: Service, caller: Caller, params: InvokeAgent) -> dict[str, Any]:

@@ -63,6 +63,10 @@ class Carrier(Protocol):
         """See to it that a session goes on. Nothing is lost where that fails: the session is found in the journal."""
         ...
 
+    def notice(self, row: SessionRow) -> None:
+        """Take note of a session that was changed here and has come to rest: it may belong to other workers now."""
+        ...
+
     def is_carrying(self, row: SessionRow) -> bool:
         """Whether a session is being carried on by this process, or is about to be."""
         ...
@@ -233,6 +237,9 @@ class Worker:
         if key in self._running:
             self._asked[key] = row
         self._queue(row)
+
+    def notice(self, row: SessionRow) -> None:
+        """Do nothing: what comes to rest is found in the journal once it is due."""
 
     def _queue(self, row: SessionRow) -> None:
         """Carry a session on when its turn comes, unless that is known to be of no use."""
