@@ -76,6 +76,18 @@ async def token(browser: Browser) -> str:
     return page.text.partition('name="csrf" value="')[2].partition('"')[0]
 
 
+async def test_a_form_without_a_reason_is_asked_about_like_one_with_it(shop: Path) -> None:
+    """A script may leave the field out."""
+    async with open_console() as desk:
+        gate = await desk.waiting_gate()
+        browser = await lead(desk)
+        page = await browser.get(f"/console/gates/{gate}")
+        digest = page.text.partition('name="digest" value="')[2].partition('"')[0]
+        sent = {"csrf": await token(browser), "answer": "approve", "digest": digest}
+        asked = await browser.client.post(answer_path(gate), data=sent)
+        assert (asked.status_code, "Approve this call" in asked.text) == (200, True)
+
+
 async def test_what_changed_since_it_was_looked_at_is_refused(shop: Path) -> None:
     async with open_console() as desk:
         gate = await desk.waiting_gate()
