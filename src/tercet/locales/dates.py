@@ -27,7 +27,7 @@ _TIMES = {
     mark: re.compile(
         r"(?:(?<![\w.,:])|(?<=\dt))(?P<h>[01]?\d|2[0-3])(?:(?::|\s?h\s?)(?P<mi>[0-5]\d)(?::[0-5]\d)?(?:z|[+-]\d{2}:?\d{2})?"
         rf"|\.(?P<dm>[0-5]\d)(?=\s?(?:[ap](?:m\b|\.\s?m\.)|uhr\b{clock}))|(?=\s?(?:[ap](?:m\b|\.\s?m\.)|uhr\b|o'clock)))"
-        r"(?:\s?(?P<half>[ap])(?:m\b|\.\s?m\.)|\s?(?:uhr|o'clock|h)\b)?(?![\w:])",
+        r"(?:\s?(?P<half>[ap])(?:m\b|\.\s?m\.)|\s?(?:uhr|o'clock|h)\b)?(?![\w:]|\s?min)",
     )
     for mark, clock in ((".", ""), (",", r"|h\b"))
 }

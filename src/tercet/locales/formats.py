@@ -16,7 +16,7 @@ from tercet.contracts.documents import KnownValue, PluralForms, ValueType
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.text.words import to_decimal
-from tercet.locales.vocabulary import Units, parse_locale
+from tercet.locales.vocabulary import RENAMED, Units, parse_locale
 from tercet.quality.values import infer_type
 
 _PLURALS = ("zero", "one", "two", "few", "many", "other")
@@ -86,7 +86,10 @@ def _cldr_forms(unit: str, plural: str, locale: Locale) -> PluralForms:
     for width in ("long", "short", "narrow"):
         for name, widths in patterns.items():
             found: Mapping[str, Any] = widths.get(width) or {}
-            if unit in (name, name.partition("-")[2]) and {plural, "other"} & found.keys():
+            if {unit, RENAMED.get(unit)} & {name, name.partition("-")[2]} and {
+                plural,
+                "other",
+            } & found.keys():
                 return {
                     each: str(form).replace("{0}", "{}") for each, form in found.items() if each in _PLURALS
                 }

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from tercet.contracts.documents import KnownValue, TokenKind
+from tercet.contracts.mode import Trust
 from tercet.locales.lexicon import word_set
 from tercet.locales.scan import Scan
 from tercet.quality.words import alphanumeric, words_of
@@ -40,7 +41,9 @@ def read_known_texts(scan: Scan, known: Iterable[KnownValue]) -> None:
     sizes: dict[str, set[int]] = {}
     for value in known:
         text = value.value if isinstance(value.value, str) else ""
-        is_text = value.type in ("text", "name", "identifier") and len(text) <= _LONGEST
+        # The words of untrusted texts are read one by one: some of their values may be right.
+        is_quotation = value.type in ("text", "name") and value.trust is Trust.TRUSTED
+        is_text = (is_quotation or value.type == "identifier") and len(text) <= _LONGEST
         if not is_text or text.isdigit() or _CLOCK.fullmatch(text):
             continue
         parts = words_of(text)

@@ -33,7 +33,9 @@ class Lexicon:
     times_word: str = ""
     dozens: str = ""
     halves: str = ""
-    """Words before a dozen, for half of one."""
+    """Words before a unit or a dozen, for half of one."""
+    indefinite: str = ""
+    """Articles that are no number words: they count in `half an hour` and `a month's notice` alone."""
     and_half: str = ""
     """Phrases behind a number that add a half to it, with `_` for a space."""
     amounts: dict[str, str] = field(default_factory=dict[str, str])
@@ -101,7 +103,7 @@ LEXICONS: dict[str, Lexicon] = {
         hundreds="hundred", thousands="thousand", millions="million millions", joints="and",
         ordinals=_range(1, "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth") , ordinal_endings="th eth", point="point", daily="daily",
         times={"once": 1, "twice": 2, "thrice": 3}, times_word="times",
-        dozens="dozen dozens", halves="half", and_half="and_a_half", amounts={"fortnight": "14 days"},
+        dozens="dozen dozens", halves="half", indefinite="a an", and_half="and_a_half", amounts={"fortnight": "14 days"},
         idioms={"between": 2, "any": 1, "each": 1, "every": 1, "no": 1}, weak="zero one once twice thrice second", percent="percent per-cent", to="to until till and or through",
         titles="mr mrs ms miss dr doctor prof professor mx", greetings="hello hi hey dear", anybody="everyone everybody there guests members customer customers sir madam team colleague colleagues friend friends all client guest member support applicant hiring",
         small_words="the of to and a in is your you we for on our with are has have this that it be will by from at as not please was were thank if or us",
@@ -113,7 +115,7 @@ LEXICONS: dict[str, Lexicon] = {
         ordinals=_range(1, "erste/ersten/erster/erstes/ersten zweite/zweiten/zweiter/zweites dritte/dritten/dritter/drittes vierte/vierten fünfte/fünften sechste/sechsten siebte/siebten achte/achten neunte/neunten zehnte/zehnten elfte/elften zwölfte/zwölften"),
         ordinal_endings="te ten ter tes tem ste sten ster stes stem", point="Komma", half_ending="einhalb", daily="täglich",
         times={"einmal": 1, "zweimal": 2, "dreimal": 3, "viermal": 4, "fünfmal": 5, "sechsmal": 6}, times_word="mal",
-        dozens="Dutzend", halves="halbes", amounts={"anderthalb": "1,5"},
+        dozens="Dutzend", halves="halbe halbes halber halben halbem", amounts={"anderthalb": "1,5"},
         idioms={"zwischen": 2, "je": 1, "pro": 1}, weak="null eins einmal", articles="ein eine einen einem einer eines", percent="Prozent", to="bis und oder",
         titles="herr herrn frau dr doktor prof professor", greetings="hallo hi lieber liebe liebes", anybody="zusammen alle gäste damen herren kunde kundin kunden team gast kollege kollegin kollegen freunde mitglied mitglieder bewerberin bewerber",
         small_words="der die das und ist wir sie ihr ihre ihren ihrer zu den dem von mit für auf ein eine in im am haben hat wird werden nicht bei uns bitte es sind wurde vielen dank",
@@ -135,7 +137,7 @@ LEXICONS: dict[str, Lexicon] = {
         | _range(100, "cien/ciento doscientos/doscientas trescientos/trescientas cuatrocientos/cuatrocientas quinientos/quinientas seiscientos/seiscientas setecientos/setecientas ochocientos/ochocientas novecientos/novecientas", 100),
         thousands="mil", millions="millón millones", joints="y",
         ordinals=_range(1, "primero/primera/primer segundo/segunda tercero/tercera/tercer cuarto/cuarta quinto/quinta sexto/sexta séptimo/séptima octavo/octava noveno/novena décimo/décima"), point="coma", daily="diarias diarios diariamente",
-        dozens="docena docenas", halves="media", and_half="y_medio y_media", amounts={"quincena": "15 días", "decena": "10", "veintena": "20", "centenar": "100"},
+        dozens="docena docenas", halves="media medio", and_half="y_medio y_media", amounts={"quincena": "15 días", "decena": "10", "veintena": "20", "centenar": "100"},
         idioms={"entre": 2, "cada": 1, "cualquier": 1}, weak="cero uno segundo segunda", articles="un una", other_units="hábil hábiles laborable laborables lectivos alternos", percent="porciento por-ciento", to="a al y o hasta",
         titles="sr sra srta señor señora dr dra doctor doctora profesor profesora don doña", greetings="hola querido querida estimado estimada", anybody="todos todas amigos cliente clienta clientes señores equipo colega colegas socio socia",
         small_words="el la los las de del y es su sus en que un una por para con se le les ha hemos han nuestro nuestra al no lo está son será como más si gracias usted nos",
@@ -147,7 +149,7 @@ LEXICONS: dict[str, Lexicon] = {
         thousands="тысяча тысячи тысяч тысячу", millions="миллион миллиона миллионов",
         ordinals=_range(1, "первый/первое/первого/первая/первой второй/второе/второго/вторая третий/третье/третьего/третья четвертый/четвертое/четвертого пятый/пятое/пятого шестой/шестое/шестого седьмой/седьмое/седьмого восьмой/восьмое/восьмого девятый/девятое/девятого десятый/десятое/десятого"), ordinal_endings="ый ое ого ая ой ому ом", daily="ежедневно",
         times={"дважды": 2, "трижды": 3}, times_word="раза",
-        dozens="дюжина дюжины дюжин дюжину", and_half="с_половиной", amounts={"полтора": "1,5", "полторы": "1,5", "полутора": "1,5", "полгода": "6 месяцев", "полдюжины": "6", "десяток": "10"},
+        dozens="дюжина дюжины дюжин дюжину", and_half="с_половиной", amounts={"полтора": "1,5", "полторы": "1,5", "полутора": "1,5", "полгода": "6 месяцев", "полчаса": "30 минут", "полдюжины": "6", "десяток": "10"},
         idioms={"между": 2, "каждый": 1, "по": 1}, weak="ноль один одна одно одного одной одну одним одном дважды трижды", percent="процент процента процентов", to="до по и или",
         titles="господин госпожа г-н г-жа", anybody="клиент клиенты коллеги коллега покупатель друзья господа",
         small_words="и в на с по не что ваш ваша ваше ваши вам вас мы за для от до к из это был была было будет наш наша как если о об при мы же или вы",

@@ -145,23 +145,19 @@ def _with_digits(plain: PlainText, spelled: Iterable[tuple[int, int, str]]) -> P
 def _spelled_numbers(text: str, lexicon: Lexicon, decimal_mark: str) -> Iterator[tuple[int, int, str]]:
     """The numbers that are written in words, as digits."""
     weak, articles = word_set(lexicon.weak), word_set(lexicon.articles)
-    times = {fold(word): value for word, value in lexicon.times.items()}
-    amounts = {fold(word): shown for word, shown in lexicon.amounts.items()}
     words = [(fold(match[0]), match.start(), match.end()) for match in _WORD.finditer(text)]
     at = 0
     while at < len(words):
         word, start, end = words[at]
         if at and word in lexicon.scales | lexicon.numbers and words[at - 1][0] in _PER:
             pass  # per cent
+        elif word == "cents":
+            pass  # coins, where no number is before it
         elif word in lexicon.scales and _SCALED.search(text, max(start - 2, 0), start):
             pass  # 92 thousand
-        elif word in times:
-            yield start, end, f"{times[word]}{WEAK} {lexicon.times_word}"
-        elif word in amounts and not _touches(text, start, end):
-            yield start, end, amounts[word]
-        elif (dozen := _half_dozen(words, at, lexicon)) is not None:
-            yield start, words[dozen][2], "6"
-            at = dozen
+        elif (phrase := _phrase_number(text, words, at, lexicon, decimal_mark)) is not None:
+            yield start, words[phrase[0]][2], phrase[1]
+            at = phrase[0]
         elif (length_value := _spelled_number(text, words, at, lexicon)) is not None:
             length, value = length_value
             length, fraction = _spelled_fraction(text, words, at, length, lexicon)
@@ -217,12 +213,27 @@ def _has_half(word: str, lexicon: Lexicon) -> bool:
     return bool(lexicon.half_ending) and word.endswith(lexicon.half_ending)
 
 
-def _half_dozen(words: list[tuple[str, int, int]], at: int, lexicon: Lexicon) -> int | None:
-    """Return where `half a dozen` ends, if it begins here."""
-    if words[at][0] not in word_set(lexicon.halves):
-        return None
-    near = range(at + 1, min(at + 3, len(words)))
-    return next((end for end in near if words[end][0] in word_set(lexicon.dozens)), None)
+def _phrase_number(
+    text: str, words: list[tuple[str, int, int]], at: int, lexicon: Lexicon, decimal_mark: str
+) -> tuple[int, str] | None:
+    """Return where words end that are a number besides the regular ones, and its digits: `twice`, `fortnight`, `half an hour`."""
+    word, start, end = words[at]
+    if times := {fold(each): value for each, value in lexicon.times.items()}.get(word):
+        return at, f"{times}{WEAK} {lexicon.times_word}"
+    amount = {fold(each): shown for each, shown in lexicon.amounts.items()}.get(word)
+    if amount and not _touches(text, start, end):
+        return at, amount
+    following = [each for each, _, _ in words[at + 1 : at + 3]]
+    if word in word_set(lexicon.halves):
+        for behind, each in enumerate(following, 1):
+            if each in word_set(lexicon.dozens):
+                return at + behind, "6"
+        articles = word_set(lexicon.indefinite)
+        if not articles or (following and following[0] in articles):
+            return at + bool(articles), f"0{decimal_mark}5{ARTICLE}"
+    is_article = word in word_set(lexicon.indefinite) and len(following) > 1
+    is_possessive = is_article and text[words[at + 1][2] : words[at + 2][2]] == "'s"
+    return (at, f"1{ARTICLE}") if is_possessive else None
 
 
 def _half_behind(words: list[tuple[str, int, int]], at: int, lexicon: Lexicon) -> int:
@@ -267,11 +278,14 @@ def _spelled_number(
         elif word in lexicon.scales and (current > 0 or lexicon.hundreds != "hundred" or position > at):
             scale = lexicon.scales[word]
             if scale == 100:
+                if lexicon.joints == "et" and (current == 10 or 20 <= current < 100):
+                    break  # quarante-quatre cents, which are coins
                 current = max(current, 1) * 100 if current < 100 else -2
             else:
                 total, current = total + max(current, 1) * scale, 0
         elif value is not None and _can_add(max(current, 0), value, current < 0):
-            current = 80 if (current, value, lexicon.joints) == (4, 20, "et") else max(current, 0) + value
+            is_eighty = lexicon.joints == "et" and value == 20 and current % 100 == 4
+            current = max(current, 0) + (76 if is_eighty else value)
         elif word not in word_set(lexicon.joints) or position == at or current < 20:
             break
         else:

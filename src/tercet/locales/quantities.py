@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from decimal import Decimal
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from tercet.contracts.documents import KnownValue, TokenKind
@@ -22,7 +24,7 @@ from tercet.locales.scales import (
 )
 from tercet.locales.scan import MAX_TOKENS, Scan
 from tercet.locales.vocabulary import DEGREES, UnitForm
-from tercet.quality.values import NUMERIC, UNREAD
+from tercet.quality.values import NUMERIC, SIZES, UNREAD
 from tercet.quality.words import UNSPACED, alphanumeric, fold, same_word, word_ranges, words_of
 
 _DIGITS = r"\d+(?:[.,']\d+)*"
@@ -35,7 +37,8 @@ _NEXT_WORD = re.compile(r"[ \xa0-]?([^\W\d_]+)")
 _PERCENT_AGAIN = re.compile(r"[ \xa0]?[%‰]+")
 _POINTS = re.compile(r"[ \xa0-](?:point|punkt|punto|пункт)")
 _POINTS_ALONE = re.compile(
-    r"[ \xa0](?:pp|p\.\s?p\.|п\.\s?п\.|пп|pts?\b|bps?\b|basis[ -]points?)(?!\w)|[ \xa0]?[‰‱]"
+    r"[ \xa0](?:pp|p\.\s?p\.|п\.\s?п\.|пп|pts?\b|bps?\b|basis[ -]points?|per[ ]mille?|pour[ ]mille|por[ ]mil|promille|промилле)(?!\w)"
+    r"|[ \xa0]?[‰‱]"
 )
 _LETTER = r"[^\W\d_\u0900-\u0dff]|[\u0900-\u0963\u0971-\u0dff]"
 """A letter; in Indic scripts also the marks on one."""
@@ -84,9 +87,11 @@ _MONEY_BEHIND = re.compile(
 _AMOUNT_NEXT = re.compile(r"[ \xa0-]?\d")
 _UNKNOWN_CURRENCY = "XXX"
 _CENTS = re.compile(
-    r"\.?[ \xa0](?:(?:and|und|et|y|con|и)[ \xa0])?(\d{1,2})[ \xa0]?(?:коп(?:\.|еики|еек|еика|еику)?|cents?|centimes?|centimos?|pence|p)(?!\w)"
+    r"\.?[ \xa0](?:(?:and|und|et|y|con|и)[ \xa0])?(\d{1,2})[ \xa0]?(?:коп(?:\.|еики|еек|еика|еику)?|cents?|centimes?|centimos?|centavos?|rappen|pence|p)(?!\w)"
+    r"|(?<=[^\W\d_])[ \xa0](?:con[ \xa0])?([1-9]\d)(?=[,;:!?)\n]|\.(?!\d)|$)"
 )
-"""The smaller coins behind an amount: 38 руб. 20 коп."""
+"""The smaller coins behind an amount, which may not be named: `38 руб. 20 коп.`, `zwölf Euro fünfzig`."""
+_AND = re.compile(r" |,? (?:and|und|et|y|и) ")
 _OF = re.compile(r"[ \xa0]d(?:e[ \xa0]|')")
 _APART = re.compile(r"[,;:.!?()\n|–—]")
 _RANGE = re.compile(r"[-/]\d{1,4}(?:-?[^\W\d_]+)?")
@@ -143,7 +148,7 @@ def read_numbers(scan: Scan, known: Sequence[KnownValue]) -> None:
         start, end = match.span()
         if len(scan.found) > MAX_TOKENS:
             scan.unread = start
-            return
+            break
         taken = scan.taken.find(1, start, end)
         if taken >= 0:  # read what is left of it
             at = taken + 1 if taken > start else start + 1
@@ -157,6 +162,29 @@ def read_numbers(scan: Scan, known: Sequence[KnownValue]) -> None:
             at = max(run[1], end)
         else:
             _read_number(scan, start, end, labels)
+    _join_measures(scan, known)
+
+
+def _join_measures(scan: Scan, known: Iterable[KnownValue]) -> None:
+    """Read two amounts as one where only together they are as much as a known value: `1 year and 6 months` for 18 months."""
+    sizes = {
+        (SIZES[value.unit][0], Decimal(str(value.value)) * SIZES[value.unit][1])
+        for value in known
+        if value.unit in SIZES and value.value
+    }
+    measured = sorted(each for each in scan.found if each.unit in SIZES and each.value != UNREAD)
+    for first, second in pairwise(measured if sizes else ()):
+        (measure, size), (other, least) = SIZES[first.unit], SIZES[second.unit]
+        gap = scan.original[first.end : second.start].replace("\xa0", " ")
+        if measure != other or least >= size or not _AND.fullmatch(gap):
+            continue
+        amounts = Decimal(first.value) * size, Decimal(second.value) * least
+        are_known = all((measure, each) in sizes for each in amounts)
+        if not are_known and amounts[1] < size and (measure, sum(amounts)) in sizes:
+            scan.found.remove(second)
+            total = f"{(sum(amounts) / least).normalize():f}"
+            at = scan.found.index(first)
+            scan.found[at] = first._replace(end=second.end, value=total, unit=second.unit)
 
 
 def _identifier_around(scan: Scan, start: int, end: int) -> tuple[int, int] | None:
@@ -225,12 +253,13 @@ def _read_number(scan: Scan, start: int, end: int, labels: _Labels) -> None:
         scan.add(money.start, end + 1, "amount", shown if value is None else f"-{shown}", money.unit)
         return
     is_ordinal = ordinal is not None or mark == ORDINAL
-    readers = (_percent, _currency, partial(_unit, labels=labels.all)) if not is_ordinal else ()
+    named = (partial(each, labels=labels.all) for each in (_currency, _unit))
+    readers = () if is_ordinal else (_percent, *named)
     for found in (reader(scan, start, end) for reader in readers):
         if found is not None:
             is_whole = _is_money(found) and value is not None and value % 1 == 0
             cents = _CENTS.match(flat, found.end) if is_whole else None
-            shown = f"{shown}.{int(cents[1]):02}".rstrip("0").rstrip(".") if cents else shown
+            shown = f"{shown}.{int(cents[1] or cents[2]):02}".rstrip("0").rstrip(".") if cents else shown
             again = _PERCENT_AGAIN.match(flat, found.end) if found.kind == "percent" else None
             end = cents.end() if cents else again.end() if again else found.end
             first, shown = _with_signs(flat, start, min(found.start, start), UNREAD if again else shown)
@@ -320,8 +349,8 @@ def _percent(scan: Scan, start: int, end: int) -> _Quantity | None:
     return _Quantity(start, sign.end(), "percent", "percentage-point" if points else "percent")
 
 
-def _currency(scan: Scan, start: int, end: int) -> _Quantity | None:
-    """A currency before the number that no other number has taken, or behind it."""
+def _currency(scan: Scan, start: int, end: int, labels: Collection[str] = ()) -> _Quantity | None:
+    """A currency before the number that no other number has taken, or behind it: not `un peso máximo`, which is a label."""
     flat, forms = scan.flat, scan.vocabulary.currency_forms
     before = _MONEY_BEFORE.search(flat, max(start - 24, 0), start)
     name = before[1].rstrip(".") if before and scan.is_free(before.start(), start) else ""
@@ -334,7 +363,14 @@ def _currency(scan: Scan, start: int, end: int) -> _Quantity | None:
     for name in _shorter(behind[0] if behind else ""):
         following = flat[begin + len(name) : begin + len(name) + 1]
         code = scan.vocabulary.currency_named(fold(name)) or _unknown_currency(name)
-        if code and not _continues(following) and _is_spelled_so(scan, begin, name, code):
+        goes_on = _NEXT_WORD.match(flat, begin + len(name))
+        is_label = fold(name) in labels and goes_on is not None and goes_on[1] in {*labels, "de"}
+        if (
+            code
+            and not (is_label and flat[end - 1 : end] == ARTICLE)
+            and not _continues(following)
+            and _is_spelled_so(scan, begin, name, code)
+        ):
             return _Quantity(start, begin + len(name), "amount", code)
     return None
 

@@ -44,7 +44,10 @@ def render(
     pieces: list[TextPiece] = []
     faults: list[SlotFault] = []
     length = 0
-    for text, inside in _split(template, TEMPLATE_SLOT if author == "pack" else _SLOT):
+    for part, inside in _split(template, TEMPLATE_SLOT if author == "pack" else _SLOT):
+        # A value that ends in a stop, such as a Russian date, ends its sentence as well.
+        is_doubled = inside is None and part[:1] == "." != part[1:2] and _ends_in_stop(pieces, parts)
+        text = part[1:] if is_doubled else part
         value, filled = _fill(inside, slots, locale, units) if inside is not None else (None, text)
         shown = text if isinstance(filled, _Refusal) else filled
         if isinstance(filled, _Refusal):
@@ -59,6 +62,10 @@ def render(
         parts.append(shown)
         length += len(shown)
     return Rendered("".join(parts), tuple(pieces), tuple(faults))
+
+
+def _ends_in_stop(pieces: Sequence[TextPiece], parts: Sequence[str]) -> bool:
+    return bool(pieces) and pieces[-1].source == "bound" and parts[-1].endswith(".")
 
 
 def _split(template: str, slot: re.Pattern[str]) -> Iterator[tuple[str, str | None]]:

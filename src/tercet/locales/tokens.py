@@ -43,7 +43,8 @@ _HEADING = re.compile(
 )
 _MANY = 3
 """Headings that count up; fewer could be values."""
-_IDIOM = re.compile(r"(?<!\w)24\s?/\s?7(?!\w)")
+_IDIOM = re.compile(r"(?<!\w)24\s?/\s?7(?!\w)|\[\^\w{1,9}\]")
+"""Figures that state nothing: `24/7`, and marks of footnotes in Markdown."""
 
 
 def read_tokens(text: str, words: Vocabulary, known: Sequence[KnownValue]) -> tuple[TextToken, ...]:

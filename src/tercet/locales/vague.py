@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tercet.contracts.documents import KnownValue
+from tercet.locales.plain_text import ARTICLE, ORDINAL, WEAK
 from tercet.locales.scan import Scan
 from tercet.locales.vocabulary import Vocabulary
 from tercet.quality.values import NUMERIC, UNREAD
@@ -14,13 +15,16 @@ from tercet.quality.words import same_word, words_of
 
 _NEAR = 60
 _APART = re.compile(r"[.!?;\n](?=\s|$)|。|।")
+# Number words are digits here, with the sign for an article, an ordinal or a weak one behind them.
+_ONE, _NTH = f"1[{WEAK}{ARTICLE}]?", rf"(?:[3-9]|\d\d){ORDINAL}"
 _SHARES = {
-    "en": r"(?:half|double|triple|a third|two thirds|a quarter|three quarters)(?= (?:of |the |your |that |a month))",
-    "de": r"(?:das doppelte|das dreifache|die halfte|ein drittel|zwei drittel|ein viertel)(?!\w)",
-    "fr": r"(?:le double|le triple|la moitie|un tiers|deux tiers|le quart|un quart)(?!\w)",
-    "es": r"(?:el doble|el triple|la mitad|un tercio|dos tercios|un cuarto)(?!\w)",
-    "ru": r"(?:вдвое|втрое|половин\w+|треть\w*)(?!\w)",
-    "ja": "半額|半分|倍額",
+    "en": rf"(?:half|double|triple|2{WEAK} times|(?:an?|{_ONE}) (?:quarter|{_NTH}))(?= (?:of |the |your |that |a month))"
+    rf"|(?:an?|{_ONE}) {_NTH}(?=[.,;:!?)]|$)",
+    "de": rf"(?:das doppelte|das dreifache|doppelt so \w+|die halfte|{_ONE} (?:drittel|viertel|funftel|sechstel|achtel|zehntel))(?!\w)",
+    "fr": rf"(?:le double|le triple|la moitie)(?!\w)|(?:le|{_ONE}) (?:tiers|quart|{_NTH})(?= (?:du|de|des) )",
+    "es": rf"(?:el doble|el triple|la mitad|la {_NTH} parte)(?!\w)|(?:el|{_ONE}) (?:tercio|{_NTH})(?= (?:del|de (?:la|las|los|su|tu)) )",
+    "ru": rf"(?:вдвое|втрое|половин\w+|треть\w*|четверть(?! часа)|{_NTH} часть)(?!\w)",
+    "ja": r"半額|半分|倍額|[2-5二三四五]倍|\d+分の\d+",
     "hi": "आधा|आधी|दुगना|दोगुना|दोगुनी",
 }
 _WEEKDAY, _MONTH = "{weekday}", "{month}"

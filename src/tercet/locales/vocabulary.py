@@ -27,7 +27,9 @@ _CURRENCIES = (
     "PLN", "CZK", "MXN", "BRL", "TRY", "KRW", "ARS", "COP", "UAH", "KZT", "HUF", "ZAR",
 )  # fmt: skip
 _RUPEES = dict.fromkeys(("रुपये", "रुपए", "रुपया", "रुपयों", "रु", "रू"), "INR")
-_ONE_LETTER = frozenset("gmlth")
+_ONE_LETTER = frozenset("gmlthгмлтч")
+RENAMED = {"metric-ton": "tonne"}
+"""What newer editions of CLDR call a unit."""
 DEGREES = frozenset("cf")
 """Units of one letter that are read behind a sign for degrees alone."""
 _EXACT_FORM = {"zero": 0, "one": 1, "two": 2}
@@ -169,7 +171,7 @@ class Vocabulary:
         patterns = cast("Mapping[str, Any]", cast("Any", self.locale)._data["unit_patterns"])
         by_name = {name.partition("-")[2]: forms for name, forms in patterns.items()}
         for unit in self._used:
-            widths = _table(by_name.get(unit))
+            widths = _table(by_name.get(unit) or by_name.get(RENAMED.get(unit, "")))
             names = {
                 words_of(str(pattern).replace("{0}", ""))
                 for width in ("long", "short")

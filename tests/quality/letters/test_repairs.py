@@ -135,6 +135,17 @@ def test_a_repair_that_lost_a_right_value_is_undone_and_said_to_be() -> None:
     assert (outcome.final, set(outcome.undone)) == (text, {"€12.50"})
 
 
+@pytest.mark.parametrize(("field", "is_redacted"), [("depot_ref", False), ("card", True)])
+def test_a_reference_with_the_check_digit_of_a_card_is_not_redacted(field: str, is_redacted: bool) -> None:
+    """It is in trusted evidence under its name, and a person decides; the number of a card is taken out."""
+    text = f"The {field.replace('_', ' ')} is 5105105105105100, and the locker is 7302."
+    given = Record("en_GB", "parcel", content={field: "5105105105105100", "locker": "7302"})
+    case = {"locale": "en_GB", "evidence": given.evidence, "values": [], "text": text, "wrong": []}
+    outcome = asyncio.run(run_letter(case))
+    assert outcome.final == (text.replace("5105105105105100", "[redacted]") if is_redacted else text)
+    assert outcome.status == ("awaiting_gate" if is_redacted else "paused")
+
+
 NAMES = [case["id"] for case in read_letters() if case["wrong"] and "{{" in str(case["text"])]
 
 

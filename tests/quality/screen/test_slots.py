@@ -10,10 +10,12 @@ import pytest
 from tercet.contracts.documents import KnownValue, TableColumn, find_malformed_slots
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import Trust
+from tercet.contracts.outputs.repair import SectionTemplate
 from tercet.locales import read_text
 from tercet.locales.formats import format_value
 from tercet.locales.slots import render
 from tercet.quality.screen import screen
+from tercet.quality.verification.authored import mark_authored, section_words
 
 from .scenarios import UNITS, known_in
 
@@ -46,6 +48,7 @@ def _known(value: Any, kind: str, **fields: Any) -> KnownValue:
         (_known("21", "count", unit="times_per_day"), "ru", "21 раз в день"),
         (_known("19", "percent"), "de", "19\xa0%"),
         (_known("1234.5678", "number"), "es", "1.234,5678"),
+        (_known("2.5", "number", unit="metric-ton"), "ru", "2,5 тонны"),
         (_known(["a", "b\n- c", 1.5], "list"), "de", "- a\n- b - c\n- 1,5"),
     ],
 )
@@ -108,6 +111,38 @@ def test_what_a_value_holds_is_not_rendered_again() -> None:
     known = [_known("{{ w }}", "text"), _known("7", "number", name="w")]
     read = read_text("/t", "{{ v }}", known, "en", {}, "pack")
     assert (read.text, [piece.source for piece in read.pieces]) == ("{{ w }}", ["bound"])
+
+
+@pytest.mark.parametrize(
+    ("template", "wanted"),
+    [
+        ("Приём {{ v }}.", "Приём 8 октября 2026 г."),
+        ("Приём {{ v }}. Ждём вас.", "Приём 8 октября 2026 г. Ждём вас."),
+        ("Приём {{ v }}...", "Приём 8 октября 2026 г...."),
+        ("Приём {{ v }}, ждём.", "Приём 8 октября 2026 г., ждём."),
+    ],
+)
+@pytest.mark.parametrize("author", ["pack", "agent"])
+def test_a_value_that_ends_in_a_stop_ends_its_sentence(template: str, wanted: str, author: Any) -> None:
+    read = read_text("/t", template, [_known("2026-10-08", "date")], "ru", {}, author)
+    assert read.text.replace("\u202f", " ") == wanted
+    assert "".join(read.text[each.start : each.end] for each in read.pieces) == read.text
+
+
+def test_a_section_of_the_author_may_end_in_a_value_that_ends_in_a_stop() -> None:
+    section = SectionTemplate.model_validate({"heading": "Приём", "text": "Приём {{ v }}."})
+    read = read_text("/t", section_words(section).rstrip(), [_known("2026-10-08", "date")], "ru", {}, "agent")
+    assert {piece.source for piece in mark_authored(read, [section]).pieces} == {"authored", "bound"}
+
+
+def test_the_words_of_an_untrusted_text_are_read_one_by_one() -> None:
+    """A right value in them is right, and a wrong one is not hidden behind them."""
+    total = _known("5", "money", currency="EUR", labels=("total",))
+    mail = KnownValue(
+        value="Total 5 EUR, now 9 EUR", type="text", pointer="mail#/text", trust=Trust.UNTRUSTED
+    )
+    read = read_text("/t", "Total 5 EUR, now 9 EUR", [total, mail], "en", {}, "agent")
+    assert [(each.text, each.kind) for each in read.tokens] == [("5 EUR", "amount"), ("9 EUR", "amount")]
 
 
 def test_pieces_say_who_wrote_what() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from decimal import Decimal
 from difflib import unified_diff
 from itertools import chain
@@ -17,7 +17,7 @@ from tercet.contracts.documents import KnownValue, ReadText, TokenVerdict, find_
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values.pointer import value_at
 from tercet.quality.repair.regions import headings, is_there, text_at, texts
-from tercet.quality.rubric.safety import find_dangers
+from tercet.quality.rubric.safety import CARD, Danger, find_dangers
 from tercet.quality.screen import screen
 from tercet.quality.values import SIZES
 
@@ -29,6 +29,10 @@ _KEPT_BY_RULES = {
     "heading": re.compile(r"^[ \t]*#{1,6}[ \t]+\S", re.MULTILINE),
     "sentence": re.compile(r"(?<=\S)[.!?…](?=\s|$)|[。।؟]"),
 }
+_CARD_FIELD = re.compile(
+    r"(?<!\w)(?:card|pan)(?!\w)|karte(?!\w)|(?<!\w)(?:carte|tarjeta)(?!\w)|карт|カード|कार्ड", re.IGNORECASE
+)
+"""What a field with the number of a payment card is called."""
 LONGEST_DIFF = 20_000
 RIGHT = ("bound", "found")
 """The statuses of tokens that no repair may lose."""
@@ -130,18 +134,28 @@ def _is_stated(value: Stated, text: str) -> bool:
 def lost_value(before: ReadText, after: ReadText, known: Sequence[KnownValue]) -> str:
     """Return a token of a text that was right, and is not any more in the text as it was repaired; empty if there is none.
 
-    Whether the repaired text still states it in its role only reading it again can tell. A secret may go.
+    Whether the repaired text still states it in its role only reading it again can tell. A secret may be gone.
     """
     dangers = find_dangers(before.text)
-    right: list[TokenVerdict] = []
+    card_fields = {value.pointer for value in known if any(map(_CARD_FIELD.search, value.labels))}
     left = Counter(_size(each) for each in screen(after, known) if each.status in RIGHT)
-    for each in screen(before, known):
-        is_danger = any(danger.start < each.token.end and each.token.start < danger.end for danger in dangers)
-        if each.status in RIGHT and not is_danger:
-            right.append(each)
+    right = [
+        each
+        for each in screen(before, known)
+        if each.status in RIGHT and not any(_may_go(danger, each, card_fields) for danger in dangers)
+    ]
     for each in right:
         left[_size(each)] -= 1
     return next((each.token.text for each in right if left[_size(each)] < 0), "")
+
+
+def _may_go(danger: Danger, right: TokenVerdict, card_fields: Container[str]) -> bool:
+    """Return whether a value is a secret. One reference in ten has the check digit of a card: the name of its field tells."""
+    is_same = danger.start < right.token.end and right.token.start < danger.end
+    is_reference = (
+        danger.kind == CARD and right.sources and not any(each in card_fields for each in right.sources)
+    )
+    return is_same and not is_reference
 
 
 def _size(verdict: TokenVerdict) -> str:

@@ -41,6 +41,8 @@ def _spans(read: ReadText, section: SectionTemplate) -> Iterator[_Span]:
             at = found[-1][1]
             value = _value_at(read, at, name)
             end = value.end if value else _free_end(read, at, literal)
+            if literal[:1] == "." and value and read.text[end - 1 : end] == ".":
+                literal = literal[1:]  # noqa: PLW2901 - one stop ends the value and the sentence
             if not read.text.startswith(literal, end):
                 break
             found += [(at, end)] if value else []
