@@ -7,6 +7,7 @@ from collections import defaultdict
 from tercet.contracts.lane import Lane
 from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.verdict import Code
+from tercet.critic.checks.feasibility import find_shortages
 from tercet.critic.review import Refusals, Review
 
 
@@ -69,24 +70,13 @@ def _within_depth(review: Review, calls: list[EffectiveStep]) -> Refusals:
 def _affordable(review: Review, lane: Lane, calls: list[EffectiveStep]) -> Refusals:
     """What one of these lanes reserves is left. Lanes return what they do not use, so they are not added up here: each
     waits at dispatch until its reservation fits, and is refused there if that cannot be."""
-    budget, used = review.ctx.run_budget, review.ctx.used
-    needs = (
-        (Code.TOOL_CALLS_EXCEEDED, "tool calls", lane.budget.tool_calls, budget.tool_calls, used.tool_calls),
-        (Code.TOKENS_EXCEEDED, "tokens", lane.budget.tokens, budget.tokens, used.tokens),
-        (
-            Code.COST_EXCEEDED,
-            "micro-cents",
-            lane.budget.cost_microcents,
-            budget.cost_microcents,
-            used.cost_microcents,
-        ),
-    )
-    for code, unit, needed, limit, spent in needs:
-        if limit is not None and needed > limit - spent:
-            yield review.refuse(
-                code,
-                f"lane {lane.name} reserves {needed:,} {unit}, {limit - spent:,} are left",
-                "write the lane's steps into the plan itself, or ask for a larger budget",
-                step=calls[0].position,
-                place="/tool",
-            )
+    own = lane.budget
+    found = find_shortages(review, calls=own.tool_calls, tokens=own.tokens, cost=own.cost_microcents)
+    for code, needed, left in found:
+        yield review.refuse(
+            code,
+            f"lane {lane.name} reserves {needed}, {left:,} are left",
+            "write the lane's steps into the plan itself, or ask for a larger budget",
+            step=calls[0].position,
+            place="/tool",
+        )

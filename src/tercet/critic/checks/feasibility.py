@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from tercet.contracts.decision import DecisionSpec
@@ -97,8 +97,8 @@ def _durations(review: Review) -> list[int]:
 
 def budget_is_left(review: Review) -> Refusals:
     """Calls, tokens and cost fit into the remaining budget, with the calls of compensations reserved."""
-    budget, used, reading = review.ctx.run_budget, review.ctx.used, review.reading
-    undoing, surface = reading.compensations, review.compiled.surface
+    reading, surface = review.reading, review.compiled.surface
+    undoing = reading.compensations
     made: Sequence[EffectiveStep] = reading.calls
     cost = reading.cost_microcents
     if review.ctx.lane is not None:  # what it only proposes, its parent pays for
@@ -108,19 +108,26 @@ def budget_is_left(review: Review) -> Refusals:
     lanes = sum(call.tool.reserves is not None for call in made) if review.compiled.lanes else 0
     calls = len(made) - lanes + len(undoing)
     cost += sum(surface[u.tool].cost_microcents for u in undoing if u.tool in surface)
+    for code, needed, left in find_shortages(review, calls=calls, tokens=reading.tokens, cost=cost):
+        yield review.refuse(
+            code,
+            f"plan needs {needed}, {left:,} are left",
+            f"prune low-priority steps, or ask for a larger budget{_reserved(len(undoing), code)}",
+            place="/steps",
+        )
+
+
+def find_shortages(review: Review, *, calls: int, tokens: int, cost: int) -> Iterator[tuple[Code, str, int]]:
+    """Yield the code of each amount that exceeds what is left of the budget, with the amount as text and what is left."""
+    budget, used = review.ctx.run_budget, review.ctx.used
     needs = (
         (Code.TOOL_CALLS_EXCEEDED, "tool calls", calls, budget.tool_calls, used.tool_calls),
-        (Code.TOKENS_EXCEEDED, "tokens", reading.tokens, budget.tokens, used.tokens),
+        (Code.TOKENS_EXCEEDED, "tokens", tokens, budget.tokens, used.tokens),
         (Code.COST_EXCEEDED, "micro-cents", cost, budget.cost_microcents, used.cost_microcents),
     )
     for code, unit, needed, limit, spent in needs:
         if limit is not None and needed > limit - spent:
-            yield review.refuse(
-                code,
-                f"plan needs {needed:,} {unit}, {limit - spent:,} are left",
-                f"prune low-priority steps, or ask for a larger budget{_reserved(len(undoing), code)}",
-                place="/steps",
-            )
+            yield code, f"{needed:,} {unit}", limit - spent
 
 
 def _reserved(count: int, code: Code) -> str:
@@ -305,10 +312,15 @@ def start_conditions(review: Review) -> frozenset[str]:
 
 
 def _establish(review: Review, condition: str) -> str:
-    able = [tool.name for tool in review.compiled.surface.values() if condition in tool.establishes]
-    if able:
-        return f"reorder, or add a step before it that calls {' or '.join(able[:3])}"
+    if able := _establishing(review, condition):
+        return f"reorder, or add a step before it that calls {able}"
     return "no tool of this run establishes it: hand the case to a person"
+
+
+def _establishing(review: Review, condition: str) -> str:
+    """Return the first tools that establish a condition, as text; empty if none does."""
+    able = [tool.name for tool in review.compiled.surface.values() if condition in tool.establishes]
+    return " or ".join(able[:3])
 
 
 def conditions_are_kept(review: Review) -> Refusals:
@@ -347,6 +359,6 @@ def _part(review: Review, exposure: Exposure) -> str:
         ways.append(f"add depends_on {name} to {review.plan.steps[producer].id}")
     if ways:
         return " or ".join(ways)
-    able = [tool.name for tool in review.compiled.surface.values() if condition in tool.establishes]
-    again = f"let {user} wait for a step after {name} that calls {' or '.join(able[:3])}" if able else ""
+    able = _establishing(review, condition)
+    again = f"let {user} wait for a step after {name} that calls {able}" if able else ""
     return " or ".join(filter(None, [f"do not let {user} wait for {name}", again]))
