@@ -18,7 +18,7 @@ from service.desk import REFUND, REFUNDS, Desk, refunds
 from tercet.cluster.connection import queue_of
 from tercet.cluster.workflow import INTENT, PACK, STATUS, TENANT
 from tercet.contracts.request import Actor
-from tercet.engine.streams.api_keys import SCOPES
+from tercet.engine.streams.credentials import SCOPES
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
