@@ -15,25 +15,13 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
-import msgspec
-
 from tercet.cli import ExitCode
 from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, StoreUrl, find_library, journal_at
 from tercet.cli.options import AsJson, argument, flag, option, takes
 from tercet.cli.run.runner import run_until_complete
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.serve.temporal import (
-    TemporalAddress,
-    TemporalCa,
-    TemporalCert,
-    TemporalKey,
-    TemporalNamespace,
-    TemporalServerName,
-    cluster_module,
-    open_dispatcher,
-    temporal_settings,
-)
+from tercet.cli.serve.temporal import TemporalOptions, cluster_module, open_dispatcher
 from tercet.cli.sessions.people import local_actor, require_local_journal
 from tercet.contracts.errors import UsageError, extra_missing
 from tercet.packs import Pack
@@ -104,15 +92,9 @@ OidcClient: TypeAlias = Annotated[
 ]
 
 
-class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessOptions(TemporalOptions, frozen=True, kw_only=True):
     """The options of a process that runs sessions: who schedules them, and where their facts and events are."""
 
-    temporal: TemporalAddress = ""
-    temporal_namespace: TemporalNamespace = ""
-    temporal_tls_cert: TemporalCert = None
-    temporal_tls_key: TemporalKey = None
-    temporal_tls_ca: TemporalCa = None
-    temporal_tls_server_name: TemporalServerName = ""
     store: StoreUrl = ""
     journal: JournalUrl = DEFAULT
     as_json: AsJson = False
@@ -120,15 +102,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def scheduler(self) -> Any:
         """Where Temporal is; None if this process schedules its sessions itself."""
-        return temporal_settings(
-            self.temporal,
-            journal=self.journal,
-            namespace=self.temporal_namespace,
-            tls_cert=self.temporal_tls_cert,
-            tls_key=self.temporal_tls_key,
-            tls_ca=self.temporal_tls_ca,
-            tls_server_name=self.temporal_tls_server_name,
-        )
+        return self.settings_at(self.temporal, self.journal)
 
 
 @takes(ProcessOptions)

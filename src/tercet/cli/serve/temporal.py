@@ -9,9 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
+
 from tercet.cli import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl, journal_at
-from tercet.cli.options import AsJson, argument, flag, option
+from tercet.cli.options import AsJson, argument, flag, option, takes
 from tercet.cli.screen import Screen, print_json
 from tercet.contracts.errors import UsageError, extra_missing
 
@@ -70,9 +72,28 @@ def require_shared_journal(journal: str) -> None:
         )
 
 
-def temporal_settings(address: str, *, journal: str = "", **given: Any) -> Any:
-    """Return where Temporal is, by the options of a command; None without an address."""
-    if not address:
+class TemporalOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a command that reaches Temporal."""
+
+    temporal: TemporalAddress = ""
+    temporal_namespace: TemporalNamespace = ""
+    temporal_tls_cert: TemporalCert = None
+    temporal_tls_key: TemporalKey = None
+    temporal_tls_ca: TemporalCa = None
+    temporal_tls_server_name: TemporalServerName = ""
+
+    def settings_at(self, address: str, journal: str) -> Any:
+        """Return where Temporal is, for the sessions of a journal; None without an address."""
+        given = {
+            "namespace": self.temporal_namespace,
+            "tls_cert": self.temporal_tls_cert,
+            "tls_key": self.temporal_tls_key,
+            "tls_ca": self.temporal_tls_ca,
+            "tls_server_name": self.temporal_tls_server_name,
+        }
+        if address:
+            require_shared_journal(journal)
+            return cluster_module().TemporalSettings(address=address, **given)
         if any(given.values()):
             raise UsageError(
                 "options for Temporal are given, but no server",
@@ -80,9 +101,6 @@ def temporal_settings(address: str, *, journal: str = "", **given: Any) -> Any:
                 remedy="name it: --temporal HOST:PORT",
             )
         return None
-    if journal:
-        require_shared_journal(journal)
-    return cluster_module().TemporalSettings(address=address, **given)
 
 
 @asynccontextmanager
@@ -95,20 +113,22 @@ async def open_dispatcher(settings: Any) -> AsyncGenerator[Any]:
         yield dispatcher
 
 
+class DrainOptions(TemporalOptions, frozen=True, kw_only=True):
+    """The options of `tercet cluster drain`."""
+
+    wait: Annotated[bool, flag("Wait until nothing is left.", "--wait")] = False
+    journal: JournalUrl = DEFAULT
+    as_json: AsJson = False
+
+
+@takes(DrainOptions)
 def drain(
     pack: Annotated[
         str, argument("PACK@VERSION", "The pack version, with or without the hash of its build.")
     ],
     *,
     temporal: TemporalAddress,
-    temporal_namespace: TemporalNamespace = "",
-    temporal_tls_cert: TemporalCert = None,
-    temporal_tls_key: TemporalKey = None,
-    temporal_tls_ca: TemporalCa = None,
-    temporal_tls_server_name: TemporalServerName = "",
-    wait: Annotated[bool, flag("Wait until nothing is left.", "--wait")] = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    options: DrainOptions,
 ) -> ExitCode:
     """Count what is left on a pack version.
 
@@ -117,33 +137,25 @@ def drain(
     version that `tercet serve` was started with. A session may be without a workflow, such as one that has waited at a
     gate since before Temporal was used. Without --wait the command exits with 4 while anything is left.
     """
-    settings = temporal_settings(
-        temporal,
-        journal=journal,
-        namespace=temporal_namespace,
-        tls_cert=temporal_tls_cert,
-        tls_key=temporal_tls_key,
-        tls_ca=temporal_tls_ca,
-        tls_server_name=temporal_tls_server_name,
-    )
+    settings = options.settings_at(temporal, options.journal)
     cluster = cluster_module()
 
     def tell(left: Any) -> None:
-        if as_json:
+        if options.as_json:
             print_json({**asdict(left), "is_drained": left.is_drained}, is_line=True)
             return
         screen = Screen()
         screen.say(f"{left.pack}: {_counted(left.journal, 'unfinished session')} in the journal")
         screen.say(f"{left.pack}: {_counted(left.temporal, 'open workflow')} in Temporal")
-        for name in () if wait else dict.fromkeys((*left.journal.sessions, *left.temporal.sessions)):
+        for name in () if options.wait else dict.fromkeys((*left.journal.sessions, *left.temporal.sessions)):
             screen.say(f"  {name}")
         if left.is_drained:
             screen.say("Nothing is left: the workers of this version can stop.")
 
     async def main() -> bool:
         client = await cluster.connect(settings)
-        async with journal_at(journal) as opened:
-            if wait:
+        async with journal_at(options.journal) as opened:
+            if options.wait:
                 await cluster.wait_drained(client, opened, pack, tell)
                 return True
             left = await cluster.count_remaining(client, opened, pack)

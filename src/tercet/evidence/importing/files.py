@@ -130,7 +130,7 @@ def read_changes(files: Sequence[File], labels: Labels, report: Report) -> Itera
         except OSError as error:
             _note_error(file.path, error, report)
         except Unreadable as error:
-            report.note(error.code, error.message, error.remedy or "", file=file.name)
+            report.note_fault(error, file=file.name)
     report.settle()
 
 

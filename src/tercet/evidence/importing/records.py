@@ -68,6 +68,10 @@ class Report:
         if not self.skips_bad and len(self.problems) >= MOST_PROBLEMS:
             raise BadFiles(self.problems)
 
+    def note_fault(self, fault: Unreadable, *, file: str, row: int | None = None) -> None:
+        """Record why a file or a part of it cannot be read."""
+        self.note(fault.code, fault.message, fault.remedy or "", file=file, row=row)
+
     def settle(self) -> None:
         """Raise `BadFiles` if there were problems and bad files must not be skipped."""
         if self.problems and not self.skips_bad:
@@ -101,9 +105,7 @@ def read_json_lines(stream: BinaryIO, name: str, labels: Labels, report: Report)
     """Yield the facts of a file with one JSON object per line."""
     for line in _lines(stream, report):
         if line.fault is not None:
-            report.note(
-                line.fault.code, line.fault.message, line.fault.remedy or "", file=name, row=line.number
-            )
+            report.note_fault(line.fault, file=name, row=line.number)
         elif line.text.strip():
             record = _object(line, name, report)
             if record is not None:
@@ -189,15 +191,12 @@ def _rows(
             row = next(reader)
         except StopIteration:
             return
-        except (csv.Error, Unreadable) as error:
-            code = error.code if isinstance(error, Unreadable) else "csv_syntax"
-            remedy = (
-                error.remedy if isinstance(error, Unreadable) else "close the quotes, and double those inside"
-            )
-            message = error.message if isinstance(error, Unreadable) else f"not CSV: {error}"
-            report.note(code, message, remedy or "", file=name, row=taken[0].number if taken else None)
-            if isinstance(error, Unreadable):
-                return  # the end of the file
+        except Unreadable as error:
+            report.note_fault(error, file=name, row=taken[0].number if taken else None)
+            return  # the end of the file
+        except csv.Error as error:
+            remedy, row = "close the quotes, and double those inside", taken[0].number if taken else None
+            report.note("csv_syntax", f"not CSV: {error}", remedy, file=name, row=row)
             continue
         if row:
             yield row, taken[0].number, taken[0].start, taken[-1].end
@@ -245,7 +244,7 @@ def _facts(record: _Record, name: str, labels: Labels, report: Report) -> Iterat
     try:
         fact = _fact(record, name, labels)
     except Unreadable as error:
-        report.note(error.code, error.message, error.remedy or "", file=name, row=record.line)
+        report.note_fault(error, file=name, row=record.line)
         return
     ref = (fact.classification, fact.key)
     if ref in report.ids:
