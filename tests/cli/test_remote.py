@@ -17,7 +17,9 @@ from tercet.cli.remote import method_for
 from tercet.cli.server_option import REMOTE
 from tercet.contracts.request import Actor
 from tercet.core.messages import Cancel, Extend, Message, Pause, Reply, by, reply
+from tercet.journal.errors import JournalUnavailable
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 from tercet.service.methods import METHODS
 
 from .harness import PLANS, REFUNDS, Answer, Tercet
@@ -199,6 +201,24 @@ def test_a_stopped_tool_pauses_and_goes_on(people: dict[str, Terminal]) -> None:
     assert (lifted.code, lifted.json["resumed"]) == (0, [paused.json["session_id"]])
     resumed = agent.paste(line)
     assert (resumed.code, resumed.json["status"]) == (4, "awaiting_gate")
+
+
+def test_a_run_that_stays_paused_is_named(
+    people: dict[str, Terminal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that the service cannot resume once its stop is lifted is shown with the reason."""
+    agent, operator = people["agent"], people["operator"]
+    operator("stop", "tool", "adp_orders.lookup")
+    session = agent(*RUN).json["session_id"]
+
+    async def fail(*_: Any, **__: Any) -> None:
+        raise JournalUnavailable("the journal", "it is gone for a moment")
+
+    monkeypatch.setattr(Runtime, "resume", fail)
+    lifted = operator("stop", "lift", "tool", "adp_orders.lookup", is_json=False)
+    assert lifted.code == 0
+    assert "has resumed 0 runs" in lifted.text
+    assert f"! {session} stays paused: " in lifted.text
 
 
 def test_a_wrong_key_and_a_wrong_address_say_what_to_set(

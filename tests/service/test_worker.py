@@ -17,8 +17,9 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.request import Actor, Request
 from tercet.contracts.runs.session import TenantSessionRules
 from tercet.engine.leases import LeaseClient
+from tercet.engine.result import RunResult
 from tercet.executor.clock import SystemClock
-from tercet.journal.errors import LeaseHeld
+from tercet.journal.errors import JournalUnavailable, LeaseHeld
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
@@ -290,6 +291,34 @@ async def test_lifting_an_emergency_stop_enqueues_what_it_paused() -> None:
         assert lifted["resumed"] == [stopped["session_id"]]
         assert (await desk.until(me, stopped["session_id"]))["session"]["status"] == "completed"
         assert len(shop.calls) == 2
+
+
+async def test_a_session_that_cannot_be_resumed_leaves_no_other_paused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Lifting a stop resumes all sessions but the one that cannot be read, and names that one with the reason."""
+    shop, journal = Shop(), MemoryJournal()
+    async with open_desk(journal, shop.pack) as desk:
+        me = desk.running.local_key
+        asked: dict[str, Any] = {"request": {"intent": "work"}, "plan": PLAN}
+        await desk.rpc(me, "emergencyStop", kind="tenant")
+        stopped = [(await desk.rpc(me, "invokeAgent", **asked))["session"]["session_id"] for _ in range(3)]
+        for session in stopped:
+            await desk.until(me, session, "paused")
+        resume = Runtime.resume
+
+        async def resume_or_fail(runtime: Runtime, session_id: str) -> RunResult:
+            if session_id == stopped[1]:
+                raise JournalUnavailable("the journal", "it is gone for a moment")
+            return await resume(runtime, session_id)
+
+        monkeypatch.setattr(Runtime, "resume", resume_or_fail)
+        lifted = await desk.rpc(me, "liftStop", kind="tenant")
+        assert sorted(lifted["resumed"]) == sorted((stopped[0], stopped[2]))
+        [failed] = lifted["not_resumed"]
+        assert (failed["session_id"], failed["code"]) == (stopped[1], "journal_unavailable")
+        for session in lifted["resumed"]:
+            assert (await desk.until(me, session))["session"]["status"] == "completed"
 
 
 async def test_an_operators_pause_waits_for_the_operator() -> None:

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from pydantic import BaseModel
 
-from tercet.contracts.errors import UsageError
+from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.values.plain import storable
@@ -67,6 +67,8 @@ from tercet.service.worker import Carrier, wait_for_rest
 
 MOST_BUNDLE = 20_000_000
 """How large a bundle may be that is sent in an answer."""
+RESUMED_AT_ONCE = 16
+"""How many sessions are resumed at the same time once a stop is lifted."""
 SEARCHED_FIRST = 2_000
 """How many sessions the first page of a search looks at, so that it costs the same however many there are."""
 SEARCHED_NEXT = 20_000
@@ -444,23 +446,35 @@ async def lift_stop(service: Service, caller: Caller, params: StopRef) -> dict[s
     runtime = await service.hub.runtime(caller.tenant, next(iter(service.hub.packs)))
     name = params.name or (caller.tenant if params.kind == "tenant" else "")
     stop = await runtime.lift(params.kind, name, actor=caller.actor, note=params.note, key=caller.call_key)
-    return {"stop": views.stop_view(stop), "resumed": await _resume_stopped(service, caller.tenant)}
+    resumed, not_resumed = await _resume_stopped(service, caller.tenant)
+    return {"stop": views.stop_view(stop), "resumed": resumed, "not_resumed": not_resumed}
 
 
-async def _resume_stopped(service: Service, tenant: str) -> list[str]:
-    """Resume the sessions that an emergency stop has paused; those that another stop concerns are paused again."""
+async def _resume_stopped(service: Service, tenant: str) -> tuple[list[str], list[dict[str, str]]]:
+    """Resume the sessions that an emergency stop has paused; return them, and why others could not be resumed."""
     resumed: list[str] = []
-    async for row in list_rows(service.hub.journal, tenant, status="paused"):
-        if not service.hub.serves(row):
-            continue
-        history = await load_history(service.hub.journal, tenant, row.session_id)
-        last = next((each for each in reversed(history.events) if isinstance(each, e.SessionPaused)), None)
-        # A person's pause came by the inbox, and a process that stopped names no actor.
-        if last is not None and last.by and not last.inbox:
-            runtime = await service.hub.runtime(tenant, pack_name(row.pack))
-            await _moved(service, runtime, await runtime.resume(row.session_id))
-            resumed.append(row.session_id)
-    return resumed
+    failed: list[dict[str, str]] = []
+
+    async def resume(row: SessionRow) -> None:
+        try:
+            history = await load_history(service.hub.journal, tenant, row.session_id)
+            last = next(
+                (each for each in reversed(history.events) if isinstance(each, e.SessionPaused)), None
+            )
+            # A person's pause came by the inbox, and a process that stopped names no actor.
+            if last is not None and last.by and not last.inbox:
+                runtime = await service.hub.runtime(tenant, pack_name(row.pack))
+                await runtime.resume(row.session_id)
+                await _enqueue(service, runtime, row.session_id)
+                resumed.append(row.session_id)
+        except TercetError as error:  # one session must not leave all others paused
+            failed.append({"session_id": row.session_id, "code": error.code, "message": error.message})
+
+    paused = list_rows(service.hub.journal, tenant, status="paused")
+    rows = [row async for row in paused if service.hub.serves(row)]
+    for first in range(0, len(rows), RESUMED_AT_ONCE):
+        await asyncio.gather(*map(resume, rows[first : first + RESUMED_AT_ONCE]))
+    return resumed, failed
 
 
 # --- records ---

@@ -82,7 +82,7 @@ def lift(
     *,
     options: OperatorOptions,
 ) -> ExitCode:
-    """Lift an emergency stop. Paused runs stay paused until resumed."""
+    """Lift an emergency stop. Paused runs stay paused until resumed; a service resumes them itself."""
     if kind not in get_args(StopKind) or (kind == "tenant") != (name is None):
         raise UsageError(
             f"there is no stop '{' '.join(filter(None, [kind, name]))}'",
@@ -121,10 +121,10 @@ def _write(kind: StopKind, name: str, options: OperatorOptions, *, is_lifted: bo
     refuse_actors(url, options.actors)
     by = "" if is_service(url) else local_user_from(options.actors).actor.id
     stop = Stop(kind=kind, name=name, by=by, at=now, note=note, is_lifted=is_lifted)
-    stop, names, resumed = use_journal(url, lambda opened: _post(opened, stop), is_written=True)
+    stop, names, resumed, left = use_journal(url, lambda opened: _post(opened, stop), is_written=True)
     name, is_known = stop.name, names is None or stop.name in names
     if options.as_json:
-        more = {"resumed": resumed} if is_service(url) else {}
+        more = {"resumed": resumed, "not_resumed": left} if is_service(url) else {}
         print_json({**_json(stop), **(more if is_lifted else {"known": is_known})})
         return ExitCode.ACCEPTED
     screen = Screen()
@@ -138,6 +138,9 @@ def _write(kind: StopKind, name: str, options: OperatorOptions, *, is_lifted: bo
         screen.say(
             Text(f"  The service has resumed {count(len(resumed), 'run')} that it paused.", style="dim")
         )
+        for each in left:
+            name, reason = printable(each["session_id"]), printable(each["message"])
+            screen.put(Text.assemble(("! ", "bold yellow"), f"{name} stays paused: {reason}"), rest="  ")
         return ExitCode.ACCEPTED
     screen.say(Text(f"  {_NEXT[is_lifted]}", style="dim"))
     screen.show_command(words.paused() if is_lifted else words.lift(kind, name))
@@ -176,17 +179,21 @@ def _require_name(kind: StopKind, name: str) -> None:
         )
 
 
-async def _post(journal: Journal, stop: Stop) -> tuple[Stop, frozenset[str] | None, list[str]]:
-    """Write a stop; return it, the names of its kind that runs know (None for a stop that is lifted), and the sessions
-    that a service has resumed."""
+async def _post(
+    journal: Journal, stop: Stop
+) -> tuple[Stop, frozenset[str] | None, list[str], list[dict[str, str]]]:
+    """Write a stop; return it, the names of its kind that runs know (None for a stop that is lifted), the sessions that a
+    service has resumed, and those that it could not resume."""
     resumed: list[str] = []
+    left: list[dict[str, str]] = []
     if (remote := as_remote(journal)) is not None:
         asked = {"kind": stop.kind, "name": "" if stop.kind == "tenant" else stop.name, "note": stop.note}
         found = await remote.client.call("liftStop" if stop.is_lifted else "emergencyStop", asked)
         stop, resumed = _read_stop(found["stop"]), list(found.get("resumed", ()))
+        left = list(found.get("not_resumed", ()))
     else:
         await EmergencyStops(journal, TENANT, pack="").write(stop)
-    return stop, None if stop.is_lifted else await _known(journal, stop), resumed
+    return stop, None if stop.is_lifted else await _known(journal, stop), resumed, left
 
 
 def _read_stop(found: dict[str, Any]) -> Stop:
