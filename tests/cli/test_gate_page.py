@@ -91,8 +91,8 @@ def test_attempts_of_one_step_are_one_recent_call(capsys: pytest.CaptureFixture[
     state = State(start=msgspec.structs.replace(NOT_STARTED, actor={"id": "ann"}))
     show_page(Screen(), GatePage(gate=gate, state=state, is_open=True, recent=calls), now=9)
     out = capsys.readouterr().out
-    assert "session ses_0, step send: 4 attempts" in out
-    assert "session ses_4, step send\n" in out
+    assert "session ses_0, step send: done; 4 attempts\n" in out
+    assert "session ses_4, step send: done\n" in out
     assert "… and 2 more" in out
     assert "ses_5" not in out
 

@@ -133,7 +133,7 @@ def test_failed_tests_are_told_one_by_one(studio: Studio) -> None:
         "critique: 3 defects",
         "✓ SECTION_REWRITE by rule, INCOMPLETENESS",
         "✗ test_pass_rate 0 < 1",
-        "✗ tests: the test letter.it_has_a_heading fails (LOGIC_ERROR; no repair was tried:",
+        "✗ tests: the test letter.it_has_a_heading fails (logic error; no repair was tried:",
         "gates decide",
     ):
         assert told in page.text

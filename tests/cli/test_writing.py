@@ -96,7 +96,7 @@ def test_a_set_says_that_a_run_is_not_over(tercet: Tercet, session: str) -> None
     """A run that waits is kept as far as it is: people read so, and programs find its file among the unfinished ones."""
     kept = tercet("golden", "add", session, "--to", "golden")
     assert kept.code == 0
-    assert "The run is awaiting_gate, not over: later events are not in the file." in kept.text
+    assert "The run is waiting, not over: later events are not in the file." in kept.text
     again = tercet("golden", "add", session, "--to", "golden", "--force", "--json").json
     assert again["unfinished"] == again["added"] == [f"golden/{session}.tercet"]
 

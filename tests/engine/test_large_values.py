@@ -51,7 +51,9 @@ class Places:
         original = getattr(owner, name)
 
         def noted(*args: Any, **named: Any) -> Any:
-            if self.is_on:
+            if self.is_on and (
+                name != "decide" or args[0].blobs
+            ):  # a wake-up before the value is there is harmless
                 self.seen.setdefault(name, set()).add(threading.get_ident())
             return original(*args, **named)
 
