@@ -25,6 +25,7 @@ from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.packs.pack import Pack
 from tercet.runtime import Runtime, RuntimeOptions
+from tercet.service import worker as worker_module
 from tercet.service.hub import Hub
 from tercet.service.server import running_worker
 from tercet.service.worker import Worker
@@ -134,6 +135,28 @@ async def test_long_runs_of_one_tenant_do_not_take_every_place() -> None:
         shop.may_work.set()
         await until_idle(journal, worker)
     assert len(shop.calls) == 42
+
+
+async def test_a_tenant_that_floods_does_not_fill_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few of a tenant's sessions wait in memory, all of them are carried, and another tenant's is not left out."""
+    monkeypatch.setattr(worker_module, "_MOST_QUEUED", 5)
+    shop, journal = Shop(), MemoryJournal()
+    shop.may_work.clear()
+    started = await shop.start(journal, *["flood"] * 60)
+    async with working(journal, shop.pack, at_once=4, poll_ms=1) as worker:
+        for session in started:
+            row = await journal.session("flood", session)
+            assert row is not None
+            worker.enqueue(row)
+        assert worker.waiting <= 5
+        await shop.start(journal, "quiet")
+        async with asyncio.timeout(60):
+            while "quiet" not in shop.begun:  # noqa: ASYNC110 - the worker has no event for tests
+                await asyncio.sleep(0.001)
+        assert worker.waiting <= 5
+        shop.may_work.set()
+        await until_idle(journal, worker)
+    assert len(shop.calls) == 122
 
 
 async def test_two_workers_never_carry_the_same_session() -> None:

@@ -38,6 +38,9 @@ RESULTS_MS = 30 * 24 * 3_600_000
 _SHARE = 4
 """One of so many places is kept from a tenant that has all the others, so that its long runs do not keep others waiting."""
 _PAGE = 2 * AT_ONCE
+_MOST_QUEUED = 1_000
+"""How many sessions of one tenant wait in memory, so that a tenant that floods does not fill it: the others are found in the
+journal once these have had their turn."""
 _RETRY_MS = 1_000
 _MOST_BLOCKED = 10_000
 _FIRST_POLL_S, _MOST_POLL_S = 0.005, 0.05
@@ -246,7 +249,9 @@ class Worker:
         key = (row.tenant, row.session_id)
         if key in self._queued or key in self._running:
             return
-        if self._hub.serves(row) and self._blocked.get(key) != row.updated_at:
+        if len(self._queues.get(row.tenant, ())) >= _MOST_QUEUED:
+            self._has_left_some = True
+        elif self._hub.serves(row) and self._blocked.get(key) != row.updated_at:
             self._queued.add(key)
             self._queues.setdefault(row.tenant, deque()).append(row)
             self._wakeup.set()
