@@ -62,6 +62,20 @@ async def test_no_request_of_the_document_is_answered_with_a_fault() -> None:
         assert started["session"]["status"] == "awaiting_gate"
 
 
+async def test_refusals_have_the_content_that_the_document_names() -> None:
+    """Without a credential, every path that needs one returns a documented error."""
+    async with open_desk() as desk:
+        document = (await desk.client.get("/openapi.json")).json()
+        refused: set[str] = set()
+        for path, operations in document["paths"].items():
+            response = await desk.client.get(path)
+            content = operations["get"]["responses"][str(response.status_code)]["content"]
+            assert {*content} == {response.headers["content-type"].partition(";")[0]}, path
+            refused |= {path} if response.status_code == 401 else set()
+            assert ("security" in operations["get"]) == (response.status_code == 401), path
+        assert {*document["paths"]} - refused == {"/healthz", "/readyz"}
+
+
 BODIES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=True) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4)

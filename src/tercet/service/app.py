@@ -477,7 +477,8 @@ def _add_health(app: FastAPI, http: Http) -> None:
     @app.get(
         "/metrics",
         summary="Figures of this process for Prometheus; needs the scope operate",
-        response_class=PlainTextResponse,
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {}}}},
     )
     async def metrics(caller: Who) -> Response:  # pyright: ignore[reportUnusedFunction]
         caller.demand("operate")
