@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from pydantic import Field, InstanceOf, model_validator
 
@@ -21,9 +21,6 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ToolSpec
-
-if TYPE_CHECKING:
-    from tercet.tools.tool import Tool
 
 
 class Line(Protocol):

@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
-from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
 
 from tercet.tools.mcp.stdio import MAX_MESSAGE_BYTES
@@ -26,13 +25,9 @@ _MARK = re.compile(rf'"{MARK}":\s*"([0-9a-f]{{32}})"')
 _CONNECT_S = 10.0
 
 
-def reach(url: str, *, headers: Mapping[str, str], turned_away: set[str]) -> Transport:
-    """Return a transport to a URL; the marks of calls that did not happen are added to `turned_away`."""
-    return _reached(url, headers, turned_away)
-
-
 @asynccontextmanager
-async def _reached(url: str, headers: Mapping[str, str], turned_away: set[str]) -> AsyncGenerator[Any]:
+async def reach(url: str, *, headers: Mapping[str, str], turned_away: set[str]) -> AsyncGenerator[Any]:
+    """Return a transport to a URL; the marks of calls that did not happen are added to `turned_away`."""
     # No timeouts here: connecting and each call have their own.
     async with (
         httpx2.AsyncClient(

@@ -20,7 +20,6 @@ from typing import Any
 import anyio
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.client import Transport
 from mcp.shared.message import SessionMessage
 
 MAX_MESSAGE_BYTES = 8 * 2**20
@@ -61,18 +60,14 @@ class Notes:
         return "; ".join(filter(None, told))
 
 
-def start(command: Sequence[str], *, folder: Path, environment: Mapping[str, str], notes: Notes) -> Transport:
+@asynccontextmanager
+async def start(
+    command: Sequence[str], *, folder: Path, environment: Mapping[str, str], notes: Notes
+) -> AsyncGenerator[Any]:
     """Return a transport to a program that is started on entry and ended on exit.
 
     Entering raises `OSError` if the program cannot be started.
     """
-    return _started(command, folder, environment, notes)
-
-
-@asynccontextmanager
-async def _started(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str], notes: Notes
-) -> AsyncGenerator[Any]:
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE,

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values import pointer
 from tercet.contracts.values.canonical import canonical
 from tercet.policy import schemas
 from tercet.view.text import BLANK, count, duration_text, first_names, utc_time
@@ -158,7 +159,8 @@ def _made(schema: JsonObject, root: JsonObject, depth: int) -> Any:
         if values := as_list(schema.get(listed)):
             return values[0]
     if isinstance(reference := schema.get("$ref"), str):
-        return _made(_pointed_at(root, reference), root, depth + 1)
+        target = as_object(pointer.value_at(root, reference.removeprefix("#")))
+        return _made(target or {}, root, depth + 1)
     for choice in ("anyOf", "oneOf", "allOf"):
         if options := as_list(schema.get(choice)):
             return _made(as_object(options[0]) or {}, root, depth + 1)
@@ -177,10 +179,3 @@ def _by_type(schema: JsonObject, root: JsonObject, depth: int) -> Any:
     if kind == "string":
         return "…".ljust(int(schema.get("minLength", 0)), "…")
     return _SIMPLE.get(kind)
-
-
-def _pointed_at(root: JsonObject, reference: str) -> JsonObject:
-    found: Any = root
-    for part in reference.removeprefix("#/").split("/"):
-        found = (as_object(found) or {}).get(part)
-    return as_object(found) or {}
