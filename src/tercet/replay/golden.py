@@ -169,9 +169,6 @@ class _Replay:
     def __init__(self) -> None:
         self._rulebook = RuleSource()
 
-    def __reduce__(self) -> tuple[type[_Replay], tuple[()]]:
-        return _Replay, ()
-
     def __call__(self, recording: Recording) -> ReplayReport | str:
         try:
             return replay_recording(recording, self._rulebook)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
+from functools import cached_property
 
 import msgspec
 from pydantic import ValidationError
@@ -20,10 +21,9 @@ from tercet.contracts.verdict import CriticReport
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.codec import CodecError
-from tercet.core.fold.apply import fold_event
+from tercet.core.fold.apply import fold_all
 from tercet.core.fold.base import IllegalEvent
 from tercet.core.lanes import dump_envelope, envelope_of, lane_results
-from tercet.core.state import State
 from tercet.core.table import TABLE
 from tercet.engine import checkpoint
 from tercet.journal.protocol import Journal, StoredCheckpoint
@@ -58,11 +58,8 @@ def judge_lanes(
 
 def _find_other_envelope(parent: Recording, lane: Recording) -> Difference | None:
     """Return a field in which the envelope that the parent recorded contradicts the events of the lane."""
-    state = State()
     try:
-        for data in lane.events:
-            state = fold_event(state, codec.decode(data))
-        expected = dump_envelope(envelope_of(state))
+        expected = dump_envelope(envelope_of(fold_all(map(codec.decode, lane.events))))
         events = [codec.decode(data) for data in parent.events]
     except (CodecError, IllegalEvent):
         return None  # the replay of that run reports it
@@ -131,36 +128,28 @@ def replay_many(
     progress: Callable[[int], None] | None = None,
 ) -> list[ReplayReport]:
     """Judge many recorded runs again, on all cores where they are many."""
-    return on_all_cores(_Job.of(packs), runs, workers=workers, progress=progress)
+    return on_all_cores(_Job(packs), runs, workers=workers, progress=progress)
 
 
 def replay_each(
     runs: Iterable[Recording], *, packs: Iterable[Pack] = (), workers: int | None = None
 ) -> Generator[ReplayReport]:
     """Yield the same, each report as it comes; of the runs only a batch for each core is in memory."""
-    return one_by_one(_Job.of(packs), runs, workers=workers)
+    return one_by_one(_Job(packs), runs, workers=workers)
 
 
 class _Job:
-    """Judges runs again; it can be sent to another process, which makes its own `RuleSource`."""
+    """Judges runs again with these packs installed; it is sent to another process before it is first called."""
 
-    def __init__(self, contents: tuple[bytes, ...]) -> None:
-        self._contents = contents
-        self._rulebook: RuleSource | None = None
+    def __init__(self, packs: Iterable[Pack]) -> None:
+        self._contents = tuple(pack.content for pack in packs)
 
-    @classmethod
-    def of(cls, packs: Iterable[Pack]) -> _Job:
-        """Return a job that has these packs installed."""
-        return cls(tuple(pack.content for pack in packs))
-
-    def __reduce__(self) -> tuple[type[_Job], tuple[tuple[bytes, ...]]]:
-        return _Job, (self._contents,)
+    @cached_property
+    def _rules(self) -> RuleSource:
+        return RuleSource(map(read_declarations, self._contents), agents=Agents(has_installed=True))
 
     def __call__(self, recording: Recording) -> ReplayReport:
-        if self._rulebook is None:
-            packs = map(read_declarations, self._contents)
-            self._rulebook = RuleSource(packs, agents=Agents(has_installed=True))
-        return replay_recording(recording, self._rulebook)
+        return replay_recording(recording, self._rules)
 
 
 class _Replay:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import cached_property
 from typing import Any, Literal
 
 from tercet.contracts.errors import TercetError
 from tercet.contracts.shape import Absent, Published
 from tercet.core import codec
 from tercet.core import events as e
-from tercet.core.fold.apply import fold_event
+from tercet.core.fold.apply import fold_all, fold_event
 from tercet.core.state import State
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
@@ -110,19 +111,17 @@ def rejudge_each(runs: Iterable[Recording], pack: Pack, *, workers: int | None =
 
 
 class _Rejudge:
-    """Judges runs under the pack with this content; it can be sent to another process."""
+    """Judges runs under the pack with this content; it is sent to another process before it is first called."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
-        self._rulebook: RuleSource | None = None
 
-    def __reduce__(self) -> tuple[type[_Rejudge], tuple[bytes]]:
-        return _Rejudge, (self._content,)
+    @cached_property
+    def _rules(self) -> RuleSource:
+        return RuleSource(instead=read_declarations(self._content))
 
     def __call__(self, recording: Recording) -> Rejudged:
-        if self._rulebook is None:
-            self._rulebook = RuleSource(instead=read_declarations(self._content))
-        return rejudge(recording, self._rulebook)
+        return rejudge(recording, self._rules)
 
 
 def rejudge(recording: Recording, rulebook: RuleSource) -> Rejudged:
@@ -152,7 +151,7 @@ class _Judging:
         if not self._recording.events:
             return self.conclude(outcome="unreadable", error="the bundle has no events")
         events = [codec.decode(data) for data in self._recording.events]
-        self._last = _folded(events)
+        self._last = fold_all(events)
         for position, event in enumerate(events, 1):
             try:
                 found = compare_verdict(self._run, event)
@@ -214,13 +213,6 @@ class _Judging:
             change=change,
             error=error,
         )
-
-
-def _folded(events: Iterable[e.Event]) -> State:
-    state = State()
-    for event in events:
-        state = fold_event(state, event)
-    return state
 
 
 def _as(said: VerdictWords) -> JudgedAs:

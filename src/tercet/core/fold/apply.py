@@ -6,6 +6,9 @@ nothing. Time comes from the events and from nowhere else.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+
 from msgspec.structs import replace
 
 from tercet.contracts.loop import Phase
@@ -62,6 +65,11 @@ def fold_event(state: State, event: e.Event) -> State:
         active_since=0 if is_outside else _active_since(state, status, event, now),
         iterations=state.iterations + _counts(state, moved.phase),
     )
+
+
+def fold_all(events: Iterable[e.Event]) -> State:
+    """Return the state after all events of a run."""
+    return reduce(fold_event, events, State())
 
 
 def _advanced(state: State, changes: Changes, now: int) -> State:

@@ -20,8 +20,7 @@ from typing import BinaryIO, Literal, Self
 from tercet.contracts.errors import LimitError, UsageError
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.core import codec
-from tercet.core.fold.apply import fold_event
-from tercet.core.state import State
+from tercet.core.fold.apply import fold_all
 from tercet.engine.rows import row_of
 from tercet.journal.chain import START, ZERO, link
 from tercet.journal.errors import BlobMissing, JournalClosed
@@ -56,10 +55,7 @@ class BundleJournal(ReadOnlyJournal):
 
     @cached_property
     def _row(self) -> SessionRow:
-        state = State()
-        for stored in self._bundle.events():
-            state = fold_event(state, codec.decode(stored.data))
-        return row_of(state)
+        return row_of(fold_all(codec.decode(stored.data) for stored in self._bundle.events()))
 
     def _events(self, tenant: str, stream: str) -> list[Stored]:
         self._demand_open()

@@ -76,13 +76,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measure:
-    """Measures runs under the pack with this content; it can be sent to another process."""
+    """Measures runs under the pack with this content; it is sent to another process before it is first called."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
-
-    def __reduce__(self) -> tuple[type[Measure], tuple[bytes]]:
-        return Measure, (self._content,)
 
     @cached_property
     def rulebook(self) -> RuleSource:
