@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import Any
@@ -78,13 +79,7 @@ def _read_service(table: Table) -> Service | None:
         demand_callable(service)
     except OpenApiError as error:
         _note(table, error, f"{table.place}, base_url")
-    for auth in service.auth:
-        if not os.environ.get(auth.env):
-            table.warn(
-                "variable_missing",
-                f"the environment variable {auth.env} is not set here",
-                "set it where runs of this pack are carried out",
-            )
+    _warn_of_missing_variables(table, (auth.env for auth in service.auth))
     if service.auth and service.scheme == "http" and not service.private:
         table.warn(
             "secret_in_clear", f"{service.base_url} is not encrypted, and a secret is sent there", "use https"
@@ -92,6 +87,16 @@ def _read_service(table: Table) -> Service | None:
     if find_spec("httpx2") is None:
         table.warn("http_unavailable", "the HTTP library is not installed here", install_words("http"))
     return service
+
+
+def _warn_of_missing_variables(table: Table, names: Iterable[str]) -> None:
+    for name in names:
+        if not os.environ.get(name):
+            table.warn(
+                "variable_missing",
+                f"the environment variable {name} is not set here",
+                "set it where runs of this pack are carried out",
+            )
 
 
 def _read_document(draft: Draft, service: Service, hashes: dict[str, str]) -> Document | None:
@@ -251,13 +256,7 @@ def _keep(table: Table, command: Command, found: dict[str, Tool], hashes: dict[s
             "nothing, if every machine that runs this pack may choose the program; else copy it into the pack",
             severity="note",
         )
-    for name in command.secrets:
-        if not os.environ.get(name):
-            table.warn(
-                "variable_missing",
-                f"the environment variable {name} is not set here",
-                "set it where runs of this pack are carried out",
-            )
+    _warn_of_missing_variables(table, command.secrets)
 
 
 def _is_at_home(table: Table, command: Command) -> bool:

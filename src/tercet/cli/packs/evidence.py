@@ -14,6 +14,7 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -261,48 +262,40 @@ class ImportProgress:
     """Progress bars: over bytes while files are read, over facts while they are indexed."""
 
     def __init__(self, screen: Screen, *, is_shown: bool) -> None:
-        is_off = not (is_shown and screen.is_terminal)
-        self._reading = Progress(
-            TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), TextColumn("{task.fields[facts]}"),
-            console=screen, transient=True, disable=is_off,
-        )  # fmt: skip
-        self._freezing = Progress(
-            TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-            console=screen, transient=True, disable=is_off,
-        )  # fmt: skip
-        self._shown: Progress | None = None
+        self._screen = screen
+        self._is_off = not (is_shown and screen.is_terminal)
+        self._bar = Progress(disable=True)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._shown is not None:
-            self._shown.stop()
+        self._bar.stop()
 
     def begin_reading(self, size: int) -> None:
         """Show a bar over a number of bytes."""
-        self._show(self._reading)
-        self._reading.add_task("", total=size, facts="")
+        facts = TextColumn("{task.fields[facts]}")
+        self._begin(size, TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), facts)
 
     def read(self, count: int) -> None:
         """Advance the bar by the bytes that were read."""
-        self._reading.advance(self._reading.task_ids[0], count)
+        self._bar.advance(self._bar.task_ids[0], count)
 
     def count(self, facts: int) -> None:
         """Show the number of facts that were found."""
-        self._reading.update(self._reading.task_ids[0], facts=count(facts, "fact"))
+        self._bar.update(self._bar.task_ids[0], facts=count(facts, "fact"))
 
     def begin_freezing(self, facts: int) -> None:
         """Show a bar over a number of facts."""
-        self._show(self._freezing)
-        self._freezing.add_task("", total=max(1, facts))
+        columns = TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        self._begin(max(1, facts), *columns)
 
     def freeze(self, facts: int) -> None:
         """Set the bar to the number of facts that were indexed."""
-        self._freezing.update(self._freezing.task_ids[0], completed=facts)
+        self._bar.update(self._bar.task_ids[0], completed=facts)
 
-    def _show(self, bar: Progress) -> None:
-        if self._shown is not None:
-            self._shown.stop()
-        self._shown = bar
-        bar.start()
+    def _begin(self, total: int, *columns: ProgressColumn) -> None:
+        self._bar.stop()
+        self._bar = Progress(*columns, console=self._screen, transient=True, disable=self._is_off)
+        self._bar.add_task("", total=total, facts="")
+        self._bar.start()

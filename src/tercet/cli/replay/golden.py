@@ -14,7 +14,7 @@ from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, is_bundle, use_journal
 from tercet.cli.options import AsJson, Force, GoldenFolder, Workers, argument, option
 from tercet.cli.replay.replay import Tally, progress_over, show_change, show_difference, show_replayed
-from tercet.cli.replay.runs import complete_runs, make_folder, read_runs, require_writable
+from tercet.cli.replay.runs import NamedRuns, make_folder, read_runs, require_writable
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.contracts.errors import UsageError
 from tercet.core.state import TERMINAL
@@ -38,14 +38,7 @@ tercet golden check golden --pack examples/refunds  # exit 3 if a verdict would 
 
 
 def add(
-    runs: Annotated[
-        list[str],
-        argument(
-            "RUN",
-            "Session ids, bundles that tercet export wrote, or folders of bundles.",
-            callback=complete_runs,
-        ),
-    ],
+    runs: NamedRuns,
     *,
     to: GoldenFolder,
     force: Force = False,

@@ -103,14 +103,12 @@ def _runs_named(ctx: typer.Context, name: str) -> list[str]:
     )
 
 
-Runs: TypeAlias = Annotated[
-    list[str] | None,
-    argument(
-        "RUN",
-        "Session ids, bundles that tercet export wrote, or folders of bundles.",
-        callback=complete_runs,
-    ),
-]
+_RUNS = argument(
+    "RUN", "Session ids, bundles that tercet export wrote, or folders of bundles.", callback=complete_runs
+)
+Runs: TypeAlias = Annotated[list[str] | None, _RUNS]
+NamedRuns: TypeAlias = Annotated[list[str], _RUNS]
+"""At least one run."""
 Intent: TypeAlias = Annotated[str | None, option("INTENT", "With --all: only runs with this intent.")]
 Status: TypeAlias = Annotated[
     str | None, option("STATUS", "With --all: only runs with this status, such as completed.")
