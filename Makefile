@@ -31,7 +31,8 @@ demo: $(READY) ## a refund: refused, gated, approved, killed after the payment, 
 	@$(RUN) tercet demo
 
 docs: $(READY) ## build the documentation site into build/site; a warning or a broken link fails
-	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict -q
+	@# Without -q: it hides warnings from --strict as well, and the build passes.
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 	@echo 'The site is in build/site: open build/site/index.html, or serve it with $(RUN) http.server --directory build/site (search needs that)'
 
 # An environment of its own: the build backend is needed nowhere else, and the wheel must run without what .venv has.

@@ -224,7 +224,7 @@ def refusals() -> str:
 
 {GENERATED}
 
-You get: for each code of a plan, a call or an answer that is refused, why, and what to do.
+Why a plan, a call or an answer is refused, and what to do, for each code.
 
 ## Plans
 
@@ -265,7 +265,7 @@ def events() -> str:
 
 {GENERATED}
 
-You get: every event that the journal of a run may hold, in which phases, and whether it is a verdict.
+Every event that the journal of a run may hold, in which phases, and whether it is a verdict.
 A *fact* is an event that only the outside world can make, and a replay takes it from the record.
 The bytes of recorded events never change: [compatibility](../explanation/compatibility.md).
 
@@ -295,7 +295,7 @@ def pack_fields() -> str:
 
 {GENERATED}
 
-You get: every key of every file, with its type and default.
+Every key of every file, with its type and default.
 [Packs](../packs.md) explains them with examples; this page is complete.
 A key that is not listed is an error.
 

@@ -31,6 +31,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, files: Any, **_: Any) -> str:
     """Lead links to where a page is on the site; a link to any other file of the repository becomes plain text."""
     source = page.file.src_uri
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation"]  # its sidebar would hold nothing but itself
     here = source if source in outside_pages() else f"{DOCS}/{source}"
     known = {file.src_uri for file in files}
 

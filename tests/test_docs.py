@@ -418,9 +418,17 @@ def test_every_variable_of_an_expression_is_in_the_reference() -> None:
 
 
 def test_every_method_of_the_service_is_on_its_page() -> None:
-    """docs/service.md names each method that `POST /rpc` takes."""
+    """docs/service.md has a row with the parameters of each method that `POST /rpc` takes."""
     page = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
-    assert {name for name in METHODS if f"`{name}`" not in page} == set()
+    rows = re.findall(
+        r"^\| (`\w+`(?:, `\w+`)*) \|([^|]*)\| (?:read|run|answer|operate)\b", page, re.MULTILINE
+    )
+    listed = {name: taken for names, taken in rows for name in re.findall(r"`(\w+)`", names)}
+    assert set(listed) == set(METHODS)
+    for name, method in METHODS.items():
+        taken, parameters = set(re.findall(r"`(\w+)`", listed[name])), set(method.params.model_fields)
+        assert taken <= parameters
+        assert parameters - taken <= {"request_key"} or "and others" in listed[name], name
 
 
 def test_every_extra_is_in_the_reference_and_installed_from_the_clone() -> None:

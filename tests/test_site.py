@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,23 @@ def test_the_site_loads_nothing_from_another_host(site: Path) -> None:
         addresses = re.findall(r"(?:url\(|@import)\s*['\"]?([^'\")]+)", sheet.read_text(encoding="utf-8"))
         foreign += [f"{sheet.name}: {address}" for address in addresses if FOREIGN.match(address)]
     assert not foreign
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", ["gone.md", "index.md#gone"])
+def test_make_docs_fails_on_a_link_that_leads_nowhere(link: str, tmp_path: Path) -> None:
+    """The command of the Makefile, on a small site with the validation of ours: a missing page or heading is an error."""
+    [options] = re.findall(r"mkdocs build (.*)", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    [validation] = re.findall(r"^validation:\n(?:  .+\n)+", config, re.MULTILINE)
+    (tmp_path / "mkdocs.yml").write_text(f"site_name: small\ntheme: mkdocs\n{validation}", encoding="utf-8")
+    (tmp_path / "docs").mkdir()
+    for target, code in ("index.md", 0), (link, 1):
+        (tmp_path / "docs" / "index.md").write_text(f"[here]({target})\n", encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "mkdocs", "build", *options.split()], cwd=tmp_path, check=False
+        )
+        assert done.returncode == code
 
 
 @pytest.mark.slow
