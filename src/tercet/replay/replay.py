@@ -32,7 +32,7 @@ from tercet.packs.pack import Pack
 from tercet.replay.answers import Derived, derive
 from tercet.replay.bundle.layout import facts_of
 from tercet.replay.comparison import NOTHING, brief, compare, differing, event_type, not_due
-from tercet.replay.pool import on_all_cores, one_by_one
+from tercet.replay.pool import one_by_one
 from tercet.replay.recorded_run import IoRefused, RecordedRun, guarded
 from tercet.replay.recording import Recording, load
 from tercet.replay.rules import Agents, Recalls, RuleSource
@@ -97,18 +97,11 @@ class _Large(dict[str, object]):
 
 
 async def replay(
-    journal: Journal,
-    session: str,
-    *,
-    tenant: str = "default",
-    packs: Iterable[Pack] = (),
-    agents: Iterable[Recalls] = (),
+    journal: Journal, session: str, *, tenant: str = "default", agents: Iterable[Recalls] = ()
 ) -> ReplayReport:
-    """Judge a run of a journal again; `packs` are installed ones, for sessions that have not kept theirs, and `agents`
-    the Engines whose critics are asked again where all of them are pure."""
-    return replay_recording(
-        await load(journal, tenant, session), RuleSource(packs, agents=Agents(agents, has_installed=True))
-    )
+    """Judge a run of a journal again; `agents` are the Engines whose critics are asked again where all of them are pure."""
+    rules = RuleSource(agents=Agents(agents, has_installed=True))
+    return replay_recording(await load(journal, tenant, session), rules)
 
 
 def replay_recording(recording: Recording, rulebook: RuleSource | None = None) -> ReplayReport:
@@ -120,21 +113,16 @@ def replay_recording(recording: Recording, rulebook: RuleSource | None = None) -
     return judge_lanes(report, recording, lambda lane: replay_recording(lane, rules))
 
 
-def replay_many(
-    runs: Iterable[Recording],
-    *,
-    packs: Iterable[Pack] = (),
-    workers: int | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> list[ReplayReport]:
+def replay_many(runs: Iterable[Recording], *, workers: int | None = None) -> list[ReplayReport]:
     """Judge many recorded runs again, on all cores where they are many."""
-    return on_all_cores(_Job(packs), runs, workers=workers, progress=progress)
+    return list(replay_each(runs, workers=workers))
 
 
 def replay_each(
     runs: Iterable[Recording], *, packs: Iterable[Pack] = (), workers: int | None = None
 ) -> Generator[ReplayReport]:
-    """Yield the same, each report as it comes; of the runs only a batch for each core is in memory."""
+    """Yield the same, each report as it comes; of the runs only a batch for each core is in memory. `packs` are installed
+    ones, for sessions that have not kept theirs."""
     return one_by_one(_Job(packs), runs, workers=workers)
 
 
