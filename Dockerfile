@@ -4,7 +4,7 @@ WORKDIR /opt/tercet
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY src src
 COPY examples/refunds examples/refunds
-RUN pip install --no-cache-dir -c constraints.txt '.[service,postgres,cluster,telemetry,signing,models,mcp,http]' \
+RUN pip install --no-cache-dir -c constraints.txt '.[service,postgres,cluster,telemetry,signing,erasure,models,mcp,http,documents,locales]' \
  && useradd --create-home --uid 10001 tercet \
  && mkdir /packs /data && chown tercet /data
 USER tercet
