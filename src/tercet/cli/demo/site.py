@@ -32,6 +32,9 @@ class NoWorker:
     def enqueue(self, row: SessionRow) -> None:
         """Leave a session alone."""
 
+    def notice(self, row: SessionRow) -> None:
+        """Leave a session alone."""
+
     def is_carrying(self, row: SessionRow) -> bool:  # noqa: ARG002 - of the protocol
         """Return whether this process carries a session on: never."""
         return False
