@@ -126,16 +126,40 @@ def test_each_run_is_named_above_its_own_column(browser: Browser, desk: Served, 
     page.context.close()
 
 
+async def _refused(desk: Served) -> str:
+    """Return a run whose plan the critic refused for steps with long names."""
+    steps: list[dict[str, Any]] = [
+        {"id": f"a_step_with_a_long_name_{n}", "tool": "post.no_such_tool", "params": {}} for n in (1, 2)
+    ]
+    request: dict[str, Any] = {"intent": "send", "input": {}}
+    key = await desk.desk.key("agt")
+    found = await desk.desk.rpc(key, "invokeAgent", request=request, plan={"steps": steps})
+    return found["session"]["session_id"]
+
+
+async def _over(desk: Served, session: str) -> None:
+    await desk.desk.until(await desk.desk.key("agt"), session)
+
+
 def test_nothing_of_a_table_is_cut_off_on_a_telephone(browser: Browser, desk: Served) -> None:
-    session = session_of(desk.run(wait_for(desk.desk, "lead")))
+    gate = desk.run(wait_for(desk.desk, "lead"))
+    session, refused = session_of(gate), desk.run(_refused(desk))
+    rpc(desk, "lead", "approveGate", gate_id=gate)
+    desk.run(_over(desk, session))
     page = open_page(browser, desk, "lead", "", 360)
     for path, region in (
         (f"/sessions/{session}?tab=timeline", "Events"),
         ("/packs/post", "Tools"),
+        ("/packs/post", "Versions in use"),
+        (f"/sessions/{refused}", "Problems of the plan"),
+        (f"/sessions/{session}?tab=record", "Checkpoints"),
+        (f"/sessions/{session}", "Attempts of"),
+        ("/metrics", "Runs as a table"),
         ("/metrics", "Figures by intent and risk tier"),
     ):
         page.goto(f"{desk.url}/console{path}")
-        wide = page.locator(f'.wide[aria-label="{region}"]').evaluate(
+        page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+        wide = page.locator(f'.wide[aria-label^="{region}"]').evaluate(
             "each => each.scrollWidth - each.clientWidth"
         )
         assert wide == 0, path
