@@ -151,6 +151,13 @@ def test_what_is_wrong_with_a_service_is_said(
         Pack.load(folder)
 
 
+def test_an_unknown_table_of_services_is_found_by_its_line(write_pack: WritePack) -> None:
+    """A misspelt header is the line that the author has to correct."""
+    text = f"# books\n{HTTP.strip()}".replace("[[service]]", "[[services]]", 1)
+    line = text.splitlines().index("[[services]]") + 1
+    assert found(write_pack({**FILES, "http.toml": text}))["unknown_key"].row == line
+
+
 @pytest.mark.parametrize(
     ("old", "new", "code", "severity"),
     [
