@@ -14,7 +14,7 @@ import pytest
 from tercet.engine.streams.audit import read_audit
 from tercet.engine.streams.credentials import SCOPES
 from tercet.packs.pack import Pack
-from tercet.service import methods, worker
+from tercet.service import app, methods, worker
 from tercet.tools import tool
 
 from .desk import Desk, open_desk
@@ -37,6 +37,26 @@ async def waiting_desk() -> AsyncGenerator[tuple[Desk, asyncio.Event]]:
     pack = Pack.model_validate({"name": "shop", "version": "1.0.0", "tools": (wait,), "decisions": decisions})
     async with open_desk(None, pack) as desk:
         yield desk, begun
+
+
+async def test_a_service_that_cannot_work_is_alive_and_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the journal does not answer, and once the service stops, `/readyz` says so with 503; `/healthz` goes on."""
+    async with open_desk() as desk:
+        assert (await desk.client.get("/readyz")).status_code == 200
+
+        async def never(*_: Any) -> None:
+            await asyncio.Event().wait()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(desk.journal, "change_count", never)
+            patched.setattr(app, "READY_S", 0.01)
+            silent = await desk.client.get("/readyz")
+        desk.running.http.is_closing.set()
+        stopping = await desk.client.get("/readyz")
+        found = [(each.status_code, each.json()["error"]["code"]) for each in (silent, stopping)]
+        assert found == [(503, "journal_unavailable"), (503, "stopping")]
+        assert "retry-after" in silent.headers
+        assert (await desk.client.get("/healthz")).status_code == 200
 
 
 async def test_an_inline_call_returns_how_far_its_run_is() -> None:

@@ -41,6 +41,8 @@ from tercet.service.metrics import Counts, render, render_notifications
 from tercet.service.notifier import Notifier
 from tercet.service.params import ListAudit, ListSessions, Page
 
+READY_S = 5.0
+"""How long the journal may take to answer before the service counts as not ready."""
 ACT_AS = "tercet-act-as"
 """The header that names the actor to act as, in development mode."""
 MOST_ID = 2**53
@@ -468,8 +470,16 @@ def _add_health(app: FastAPI, http: Http) -> None:
     async def readyz() -> Response:  # pyright: ignore[reportUnusedFunction]
         if http.is_closing.is_set():
             raise ServiceError("the service is stopping", code="stopping", remedy="use another", status=503)
-        async with asyncio.timeout(5):
-            await http.service.hub.journal.change_count("_service")
+        try:
+            async with asyncio.timeout(READY_S):
+                await http.service.hub.journal.change_count("_service")
+        except TimeoutError:
+            raise ServiceError(
+                f"the journal has not answered for {READY_S:g} seconds",
+                code="journal_unavailable",
+                remedy="see that its server runs",
+                status=503,
+            ) from None
         return JSONResponse({"status": "ready"})
 
     app.add_api_route("/readyz", readyz, methods=["HEAD"], include_in_schema=False)
