@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pytest
 
 from tercet.cli import inputs
-from tercet.cli.main import COMMANDS, GROUPS
+from tercet.cli.main import COMMANDS, GROUPS, Entry
 
 from .harness import PLANS, REFUNDS, Tercet
 
@@ -105,6 +105,20 @@ def test_a_bug_is_ours(tercet: Tercet, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "TERCET_TRACEBACK=1" in answer.text
     as_json = tercet("verify", *PLAN_B, "--json")
     assert (as_json.code, as_json.json["error"]["code"]) == (1, "internal")
+
+
+def test_a_library_that_cannot_be_loaded_is_one_error(
+    tercet: Tercet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command whose imports fail, such as on a machine without libstdc++, is reported once and without a traceback."""
+
+    def fail(entry: Entry) -> None:
+        raise ImportError("libstdc++.so.6: cannot open shared object file")
+
+    monkeypatch.setattr(Entry, "load", fail)
+    answer = tercet("gates", "deny", "ses_0123456789abcdef.g1")
+    assert answer.code == 1
+    assert "ImportError: libstdc++.so.6: cannot open shared object file" in answer.text
 
 
 def test_an_interrupt_is_quiet(tercet: Tercet, monkeypatch: pytest.MonkeyPatch) -> None:

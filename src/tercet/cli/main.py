@@ -138,7 +138,10 @@ def _report_error(error: Exception, words: Sequence[str], typed: Sequence[str]) 
     known = (" ".join(words[:length]) for length in (2, 1))
     command = next((each for each in known if each in COMMANDS), "")
     shortcut = typed[0] if typed[:1] != words[:1] else ""
-    examples = COMMANDS[command].load()[1] if command else ""
+    try:
+        examples = COMMANDS[command].load()[1] if command else ""
+    except ImportError:  # then this is the error to report
+        examples = ""
     if shortcut:
         examples = examples.replace(f"tercet {command}", f"tercet {shortcut}")
     failure = describe_failure(error, shortcut or command, examples)
