@@ -16,11 +16,9 @@ from tercet.contracts.documents import KnownValue, PluralForms, ValueType
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.text.words import to_decimal
-from tercet.locales.vocabulary import RENAMED, Units, parse_locale
+from tercet.locales.vocabulary import EXACT_FORMS, PLURALS, RENAMED, Units, parse_locale
 from tercet.quality.values import infer_type
 
-_PLURALS = ("zero", "one", "two", "few", "many", "other")
-_EXACT = {"zero": 0, "one": 1, "two": 2}
 _BREAKS = re.compile(r"\s*[\n\r\v\f\x85\u2028\u2029]\s*")
 
 
@@ -73,7 +71,7 @@ def _quantity(number: Decimal, known: KnownValue, locale: Locale, units: Units) 
         )
     form = forms.get(plural) or ""
     # `one` is for 21 too in some languages, and a form without the number would say that it is 1.
-    is_exact = "{}" in form or number == _EXACT.get(plural, number)
+    is_exact = "{}" in form or number == EXACT_FORMS.get(plural, number)
     return (form if is_exact and form else forms.get("other", "{}")).replace("{}", shown)
 
 
@@ -91,7 +89,7 @@ def _cldr_forms(unit: str, plural: str, locale: Locale) -> PluralForms:
                 "other",
             } & found.keys():
                 return {
-                    each: str(form).replace("{0}", "{}") for each, form in found.items() if each in _PLURALS
+                    each: str(form).replace("{0}", "{}") for each, form in found.items() if each in PLURALS
                 }
     return {}
 

@@ -158,7 +158,7 @@ def _spelled_numbers(text: str, lexicon: Lexicon, decimal_mark: str) -> Iterator
         elif (phrase := _phrase_number(text, words, at, lexicon, decimal_mark)) is not None:
             yield start, words[phrase[0]][2], phrase[1]
             at = phrase[0]
-        elif (length_value := _spelled_number(text, words, at, lexicon)) is not None:
+        elif length_value := _spelled_number(text, words, at, lexicon) or _one_and_half(words, at, lexicon):
             length, value = length_value
             length, fraction = _spelled_fraction(text, words, at, length, lexicon)
             end = words[at + length - 1][2]
@@ -243,6 +243,12 @@ def _half_behind(words: list[tuple[str, int, int]], at: int, lexicon: Lexicon) -
         len(each) for each in phrases if tuple(word for word, _, _ in words[at : at + len(each)]) == each
     )
     return next(found, 0)
+
+
+def _one_and_half(words: list[tuple[str, int, int]], at: int, lexicon: Lexicon) -> tuple[int, int] | None:
+    """Return an article as a number, of one word, where a half is added to what it stands before: `an hour and a half`."""
+    is_article = words[at][0] in word_set(lexicon.indefinite)
+    return (1, 1) if is_article and _half_behind(words, at + 2, lexicon) else None
 
 
 def _is_idiom(words: list[tuple[str, int, int]], at: int, length: int, value: int, lexicon: Lexicon) -> bool:

@@ -48,39 +48,19 @@ _NOUN_BEHIND = re.compile(
 _LETTER_BEHIND = re.compile(r"[a-wyzа-я](?!\w)")
 _NO_NOUN = frozenset("以程前後未超強弱税込及各約内外間中目")
 """Signs behind a Japanese number that say nothing of what is counted."""
-_HINDI_WORDS = frozenset(
-    [
-        "है",
-        "हैं",
-        "था",
-        "थी",
-        "थे",
-        "होगा",
-        "होगी",
-        "होंगे",
-        "हुआ",
-        "हुई",
-        "में",
-        "का",
-        "की",
-        "के",
-        "को",
-        "से",
-        "पर",
-        "और",
-        "या",
-        "तक",
-        "ही",
-        "भी",
-        "तथा",
-        "व",
-    ]
-)
+_HINDI_WORDS = frozenset({
+    "है", "हैं", "था", "थी", "थे", "होगा", "होगी", "होंगे", "हुआ", "हुई", "में", "का", "की", "के", "को",
+    "से", "पर", "और", "या", "तक", "ही", "भी", "तथा", "व",
+})  # fmt: skip
+"""Words behind a number that say nothing of what is counted."""
 _PER_YEAR = re.compile(r"[ \xa0]p\.\s?[amp]\b")
 _DENOMINATOR = re.compile(r"/([^\W_]{1,20})")
 _POWER = re.compile(r"[kcdm]?m[23]")
 _MONEY_BEFORE = re.compile(rf"([^\W\d_]{{0,3}}[{SIGNS}]|[^\W\d_]{{1,20}}\.?)[ \xa0]?-?$")
-_MONEY_TAIL = re.compile(r"(?:[.,]-{1,2})?[ \xa0-]?")
+_DASHES = r"(?:[.,]-{1,2}(?!\w))?"
+"""In the place of decimals: CHF 1'250.–"""
+_NO_DECIMALS = re.compile(_DASHES)
+_MONEY_TAIL = re.compile(rf"{_DASHES}[ \xa0-]?")
 _MONEY_BEHIND = re.compile(
     rf"[{SIGNS}][^\W\d_]{{0,3}}|[^\W\d_]{{1,3}}\$|(?:{_LETTER})+(?:[ \xa0-](?:{_LETTER})+)?"
 )
@@ -91,6 +71,7 @@ _CENTS = re.compile(
     r"|(?<=[^\W\d_])[ \xa0](?:con[ \xa0])?([1-9]\d)(?=[,;:!?)\n]|\.(?!\d)|$)"
 )
 """The smaller coins behind an amount, which may not be named: `38 руб. 20 коп.`, `zwölf Euro fünfzig`."""
+_AND_HALF = re.compile(rf"[ \xa0](?:and a half|(?:et|y) 0[.,]5{ARTICLE}|с половинои)(?!\w)")
 _AND = re.compile(r" |,? (?:and|und|et|y|и) ")
 _OF = re.compile(r"[ \xa0]d(?:e[ \xa0]|')")
 _APART = re.compile(r"[,;:.!?()\n|–—]")
@@ -246,7 +227,7 @@ def _read_number(scan: Scan, start: int, end: int, labels: _Labels) -> None:
         end += 1
     else:
         power, end = scale_behind(scan, start, end)
-        value = value and value.scaleb(power)
+        value, end = _add_half(flat, value and value.scaleb(power), end)
     # What the locale does not read as a number equals no value.
     shown = f"{value.normalize():f}" if value is not None else UNREAD
     if is_in_brackets(flat, start, end) and (money := _currency(scan, start - 1, end)):
@@ -257,11 +238,10 @@ def _read_number(scan: Scan, start: int, end: int, labels: _Labels) -> None:
     readers = () if is_ordinal else (_percent, *named)
     for found in (reader(scan, start, end) for reader in readers):
         if found is not None:
-            is_whole = _is_money(found) and value is not None and value % 1 == 0
-            cents = _CENTS.match(flat, found.end) if is_whole else None
-            shown = f"{shown}.{int(cents[1] or cents[2]):02}".rstrip("0").rstrip(".") if cents else shown
-            again = _PERCENT_AGAIN.match(flat, found.end) if found.kind == "percent" else None
-            end = cents.end() if cents else again.end() if again else found.end
+            value, end = _add_part(flat, value, found)
+            shown = shown if value is None else f"{value.normalize():f}"
+            again = _PERCENT_AGAIN.match(flat, end) if found.kind == "percent" else None
+            end = again.end() if again else end
             first, shown = _with_signs(flat, start, min(found.start, start), UNREAD if again else shown)
             scan.add(first, end, found.kind, shown, found.unit)
             return
@@ -272,6 +252,20 @@ def _read_number(scan: Scan, start: int, end: int, labels: _Labels) -> None:
             scan.add(start, end + 1, "identifier", alphanumeric(flat[start : end + 1]))
         else:
             scan.add(first, end, "number", shown, _noun(scan, end))
+
+
+def _add_half(flat: str, value: Decimal | None, end: int) -> tuple[Decimal | None, int]:
+    """Return a whole number with the half that is added in words, and where they end: `2 and a half`."""
+    if value is not None and value % 1 == 0 and (half := _AND_HALF.match(flat, end)):
+        return value + Decimal("0.5"), half.end()
+    return value, end
+
+
+def _add_part(flat: str, value: Decimal | None, found: _Quantity) -> tuple[Decimal | None, int]:
+    """Return an amount with what is written behind its unit, and where that ends: smaller coins, `and a half`."""
+    if value is not None and value % 1 == 0 and _is_money(found) and (cents := _CENTS.match(flat, found.end)):
+        return value + Decimal(cents[1] or cents[2]) / 100, cents.end()
+    return _add_half(flat, value, found.end)
 
 
 def _with_signs(flat: str, start: int, first: int, shown: str) -> tuple[int, str]:
@@ -356,7 +350,8 @@ def _currency(scan: Scan, start: int, end: int, labels: Collection[str] = ()) ->
     name = before[1].rstrip(".") if before and scan.is_free(before.start(), start) else ""
     code = forms.get(name) or _unknown_currency(name)
     if before and code and _is_spelled_so(scan, before.start(1), name, code):
-        return _Quantity(before.start(), end, "amount", code)
+        dashes = _NO_DECIMALS.match(flat, end)
+        return _Quantity(before.start(), dashes.end() if dashes else end, "amount", code)
     tail = _OF.match(flat, end) or _MONEY_TAIL.match(flat, end)
     begin = tail.end() if tail else end
     behind = _MONEY_BEHIND.match(flat, begin)

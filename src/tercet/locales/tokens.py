@@ -15,6 +15,7 @@ from tercet.locales.quantities import begins_amount, read_numbers
 from tercet.locales.scan import Scan, begin_scan
 from tercet.locales.vague import read_vague
 from tercet.locales.vocabulary import Vocabulary
+from tercet.quality.rubric.safety import ACCOUNT
 from tercet.quality.words import UNSPACED, alphanumeric, fold, word_ranges, words_of
 
 _PATH = r"[^\s<>|\"')\]]"
@@ -25,7 +26,6 @@ _ADDRESS = re.compile(
     rf"(?:/{_PATH}{{0,500}})?(?![\w-])",
     re.IGNORECASE,
 )
-_ACCOUNT = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?:[ \xa0]?[A-Z0-9]{4}){2,7}(?:[ \xa0]?[A-Z0-9]{1,3})?(?!\w)")
 _PHONE = re.compile(
     rf"(?<![^\W{UNSPACED}])(?<![+.,])(?:(?:\+|\(?0)\d[\d \xa0/()-]{{4,22}}\d"
     rf"|(?:\d[ \xa0-])?\(\d{{3,5}}\)[ \xa0-]?\d[\d \xa0-]{{4,10}}\d|\d{{3}}-\d{{3}}-\d{{4}})(?![^\W{UNSPACED}]|[.,]\d)"
@@ -55,7 +55,7 @@ def read_tokens(text: str, words: Vocabulary, known: Sequence[KnownValue]) -> tu
         scan.add(match.start(), match.start() + len(address), "address", fold(address))
     read_known_texts(scan, known)
     _skip_named_numbers(scan, known)
-    for match in _ACCOUNT.finditer(scan.text):
+    for match in ACCOUNT.finditer(scan.text):
         scan.add(match.start(), match.end(), "account", alphanumeric(match[0]))
     for found in read_dates(scan.flat, words):
         scan.add(found.start, found.end, "date", found.value)

@@ -23,7 +23,7 @@ _SHARES = {
     "de": rf"(?:das doppelte|das dreifache|doppelt so \w+|die halfte|{_ONE} (?:drittel|viertel|funftel|sechstel|achtel|zehntel))(?!\w)",
     "fr": rf"(?:le double|le triple|la moitie)(?!\w)|(?:le|{_ONE}) (?:tiers|quart|{_NTH})(?= (?:du|de|des) )",
     "es": rf"(?:el doble|el triple|la mitad|la {_NTH} parte)(?!\w)|(?:el|{_ONE}) (?:tercio|{_NTH})(?= (?:del|de (?:la|las|los|su|tu)) )",
-    "ru": rf"(?:вдвое|втрое|половин\w+|треть\w*|четверть(?! часа)|{_NTH} часть)(?!\w)",
+    "ru": rf"(?:вдвое|втрое|(?<!с )половин\w+|треть\w*|четверть(?! часа)|{_NTH} часть)(?!\w)",
     "ja": r"半額|半分|倍額|[2-5二三四五]倍|\d+分の\d+",
     "hi": "आधा|आधी|दुगना|दोगुना|दोगुनी",
 }

@@ -32,7 +32,9 @@ RENAMED = {"metric-ton": "tonne"}
 """What newer editions of CLDR call a unit."""
 DEGREES = frozenset("cf")
 """Units of one letter that are read behind a sign for degrees alone."""
-_EXACT_FORM = {"zero": 0, "one": 1, "two": 2}
+PLURALS = ("zero", "one", "two", "few", "many", "other")
+"""The categories of CLDR."""
+EXACT_FORMS = {"zero": 0, "one": 1, "two": 2}
 _MAX_DIGITS = 30
 _BOTH_MARKS = frozenset({"CH", "LI", "ZA"})
 """Territories where a point and a comma are both written before decimals."""
@@ -163,9 +165,9 @@ class Vocabulary:
                 if slot:
                     afters = self._with_adverbs(words_of(behind))
                     yield from (UnitForm(unit, words_of(before), after, is_own=True) for after in afters)
-                elif category in _EXACT_FORM:
+                elif category in EXACT_FORMS:
                     yield from (
-                        UnitForm(unit, (), words, _EXACT_FORM[category], is_own=True)
+                        UnitForm(unit, (), words, EXACT_FORMS[category], is_own=True)
                         for words in self._with_adverbs(words_of(before))
                     )
         patterns = cast("Mapping[str, Any]", cast("Any", self.locale)._data["unit_patterns"])
@@ -176,7 +178,7 @@ class Vocabulary:
                 words_of(str(pattern).replace("{0}", ""))
                 for width in ("long", "short")
                 for category, pattern in _table(widths.get(width)).items()
-                if category in ("zero", "one", "two", "few", "many", "other")
+                if category in PLURALS
             }
             names |= {(sign, *name[1:]) for name in names if name[:1] == ("か",) for sign in "ヶカヵケ"}
             names |= {

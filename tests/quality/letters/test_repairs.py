@@ -146,6 +146,13 @@ def test_a_reference_with_the_check_digit_of_a_card_is_not_redacted(field: str, 
     assert outcome.status == ("awaiting_gate" if is_redacted else "paused")
 
 
+def test_a_repair_leaves_no_dashes_that_stood_in_the_place_of_decimals() -> None:
+    outcome = asyncio.run(
+        run_letter(next(case for case in read_letters() if case["id"] == "de_CH-restated-2"))
+    )
+    assert outcome.final.replace("\xa0", " ") == "Die Kurskosten betragen CHF 1’250.00."
+
+
 NAMES = [case["id"] for case in read_letters() if case["wrong"] and "{{" in str(case["text"])]
 
 

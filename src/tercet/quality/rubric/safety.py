@@ -10,7 +10,7 @@ from tercet.quality.rubric.credentials import find_any_secrets
 
 CARD = "number of a payment card"
 _CARD = re.compile(r"(?<![\w-])(?:\d[ -]?){12,18}\d(?![\d-])")
-_IBAN = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?:[ \xa0]?[A-Z0-9]{4}){2,7}(?:[ \xa0]?[A-Z0-9]{1,3})?(?!\w)")
+ACCOUNT = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?:[ \xa0]?[A-Z0-9]{4}){2,7}(?:[ \xa0]?[A-Z0-9]{1,3})?(?!\w)")
 _SOCIAL = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
 _INJECTION = re.compile(
     r"\b(?:ignore|disregard|forget)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+|my\s+)?(?:previous|prior|above|earlier|preceding)\s+"
@@ -56,7 +56,7 @@ def mask(text: str) -> str:
 def _find(text: str) -> Iterator[Danger]:
     for secret in find_any_secrets(text):
         yield Danger(secret.kind, secret.start, secret.end, 1.0)
-    accounts = [match.span() for match in _IBAN.finditer(text) if _is_account(match[0])]
+    accounts = [match.span() for match in ACCOUNT.finditer(text) if _is_account(match[0])]
     for match in _CARD.finditer(text):
         is_inside = any(start <= match.start() and match.end() <= end for start, end in accounts)
         if _is_card(match[0]) and not is_inside:

@@ -8,25 +8,10 @@ from itertools import pairwise
 from math import sqrt
 from typing import Protocol
 
-NEGATORS = frozenset(
-    [
-        "not",
-        "no",
-        "never",
-        "none",
-        "nobody",
-        "nothing",
-        "neither",
-        "nor",
-        "cannot",
-        "without",
-        "hardly",
-        "lacks",
-        "lacked",
-        "lack",
-        "nowhere",
-    ]
-)
+NEGATORS = frozenset({
+    "not", "no", "never", "none", "nobody", "nothing", "neither", "nor", "cannot", "without", "hardly",
+    "lacks", "lacked", "lack", "nowhere",
+})  # fmt: skip
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|ed|es|s)$")
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?|[^\w\s]")
 HEAVY = 4
