@@ -48,6 +48,7 @@ async def test_the_values_of_a_call_are_not_compared_with_the_references_of_a_st
         (differences,) = re.findall(r"<b>(\d+) differences</b>", page)
         assert page.count('class="differs"') == int(differences), "every one is marked, and counted"
         assert '<tr class="differs"><th scope="row">tool calls</th>' in page
+        assert "<td></td></tr>" not in page, "a value that a run does not have is shown as a dash"
         outputs = page.partition('id="outputs-title"')[2]
         assert f"only in <code>{runs[0]}</code>" in outputs
         assert "accepted by the critic" in page

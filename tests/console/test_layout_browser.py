@@ -6,7 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from console.browser import Served, chromium, log_in, needs_chromium, served
 from console.example_runs import OPERATOR
@@ -88,6 +88,19 @@ def test_a_long_owner_takes_two_lines_of_the_list(page: Page, width: int) -> Non
     page.set_viewport_size({"width": width, "height": 900})
     page.goto("/console/sessions")
     assert set(page.locator(".list .owner > *").evaluate_all(LINES)) == {2}
+
+
+def test_on_a_narrow_page_a_link_leads_to_the_budgets_and_actions(
+    page: Page, hostile: tuple[Served, HostileRuns]
+) -> None:
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto(f"/console/sessions/{hostile[1].sessions['waiting']}")
+    link = page.get_by_role("link", name="Budgets and actions")
+    expect(link).to_be_hidden()
+    page.set_viewport_size({"width": 360, "height": 740})
+    expect(page.locator("#run-budgets")).not_to_be_in_viewport()
+    link.press("Enter")
+    expect(page.locator("#run-budgets")).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("width", [1280, 360])
