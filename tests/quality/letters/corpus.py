@@ -15,7 +15,7 @@ from typing import Any
 
 Case = dict[str, Any]
 
-FILES = ("letters.txt", "ordinary.txt", "varied.txt", "forms.txt")
+FILES = ("letters.txt", "ordinary.txt", "varied.txt", "forms.txt", "mixed.txt")
 _MARK = re.compile(r"⟦([^⟧]+)⟧")
 _SLOT = re.compile(r"(?<=\{\{ )\w+")
 _VALUE = re.compile(r'(\S+) (\w+)(?::(\S+))? ("[^"]*"|-?[\d.]+) ?(.*)')
