@@ -23,7 +23,7 @@ from tercet.contracts.plan import Plan, Step
 from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.shape import unchecked
 from tercet.contracts.steps import graph
-from tercet.contracts.steps.effective import EffectiveStep, effective
+from tercet.contracts.steps.effective import EffectiveStep, Inherited, effective
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values.references import LITERAL
 from tercet.core import budget
@@ -177,6 +177,10 @@ class ExecutionPlan:
         default_factory=dict[tuple[str, bool, bool], PreparedCall], compare=False, repr=False
     )
     """A cache of calls whose parameters the plan gives literally, by step and by whether strict rules hold."""
+    reserved: dict[str, budget.Fields] = field(
+        default_factory=dict[str, budget.Fields], compare=False, repr=False
+    )
+    """A cache of the amounts that the call of each step reserves, which follow from the plan and the tools."""
     tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec], compare=False, repr=False)
     """The tools by which a step may be compensated."""
 
@@ -186,6 +190,7 @@ class ExecutionPlan:
     ) -> ExecutionPlan:
         """Index a plan over a surface; `tools` are those of the pack, any of which may compensate a step."""
         waiting = _downstream(plan.graph)
+        inherited: dict[str, Inherited] = {}
         steps: dict[str, Step] = {}
         calls: dict[str, EffectiveStep] = {}
         order: dict[str, tuple[int, int, int]] = {}
@@ -194,7 +199,10 @@ class ExecutionPlan:
             name, tool = said["id"], said["tool"]
             steps[name] = step
             if tool is not None and tool in surface:
-                calls[name] = effective(position, step, surface[tool])
+                declared = inherited.get(tool)
+                if declared is None:
+                    declared = inherited[tool] = Inherited(surface[tool])
+                calls[name] = declared.effective(position, step, said)
             order[name] = (-said["priority"], -waiting[position], position)
         return cls(
             plan=plan, steps=steps, calls=calls, order=order, tools=surface if tools is None else tools
@@ -214,6 +222,14 @@ class ExecutionPlan:
         known = self.prepared.get(key)
         if known is None:
             known = self.prepared[key] = PreparedCall(call, params, is_strict=is_strict, reads_all=reads_all)
+        return known
+
+    def reservation_of(self, call: EffectiveStep, name: str) -> budget.Fields:
+        """Return the fields of an INTENT that reserve the call of a step and hold back its compensation."""
+        known = self.reserved.get(name)
+        if known is None:
+            hold = budget.hold_of(call, self.tools)
+            known = self.reserved[name] = budget.reservation_of(call, hold)
         return known
 
     def with_undo(self, undo: tuple[Undo, ...], tools: Mapping[str, ToolSpec]) -> ExecutionPlan:

@@ -64,6 +64,8 @@ class PreparedCall:
 
     def keys(self, tenant: str, session: str, occurrence: int) -> tuple[str, ...]:
         """Return the key of this action, and those that it had under earlier rules: a session may have been migrated."""
+        if not self._earlier_identities:
+            return (idempotency_key(tenant, session, self._tool, self._identity, occurrence),)
         identities = dict.fromkeys((self._identity, *self._earlier_identities))
         return tuple(
             idempotency_key(tenant, session, self._tool, identity, occurrence) for identity in identities

@@ -50,9 +50,8 @@ class RecentKey(msgspec.Struct, frozen=True, kw_only=True):
 def recent_claim(event: e.Event, by: str, seq: int, *, is_long: bool = False) -> str | None:
     """Return the key by which other runs find a call of the session `by`, as `shorten_session` names it, from its INTENT
     and the position of that; None if they need not find it. A long one is what earlier versions wrote."""
-    if not isinstance(event, e.Intent) or event.marks is None:
+    if not isinstance(event, e.Intent) or (marks := event.marks) is None:
         return None
-    marks = event.marks
     # Where nothing sets a call apart from the calls like it, the key need not say it again. Earlier versions did.
     same = "" if marks.same == marks.like and not is_long else marks.same
     return f"{recent_prefix(marks)}{_END - event.at:014d}:{same}:{seq}:{by}"

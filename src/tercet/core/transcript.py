@@ -264,22 +264,24 @@ def split_record(fields: Mapping[str, Any]) -> tuple[bytes, bytes]:
     }
     if (verdict := fields.get(RUN_VERDICT)) is not None:
         printed[RUN_VERDICT] = canonical_dump(_dump(verdict))
-    others = {
-        name: _dump(value) for name, value in fields.items() if value is not None and name not in printed
-    }
     # Canonical JSON has its members in the order of their names, so the whole is made of the parts, each printed once.
     stored: list[bytes] = []
     whole: list[bytes] = []
-    start = ""
-    for end in (*sorted(printed), _AFTER_ALL):
-        if members := canonical_dump({n: value for n, value in others.items() if start < n < end})[1:-1]:
+    others: JsonObject = {}
+    for name in (*sorted(fields), _AFTER_ALL):
+        if name in fields and name not in printed:
+            if (value := fields[name]) is not None:
+                others[name] = _dump(value)
+            continue
+        if others:
+            members = canonical_dump(others)[1:-1]
             stored.append(members)
             whole.append(members)
-        if end in printed:
-            whole.append(b'"%s":%s' % (end.encode(), printed[end]))
-            if end == _VERDICTS:
+            others = {}
+        if name in printed:
+            whole.append(b'"%s":%s' % (name.encode(), printed[name]))
+            if name == _VERDICTS:
                 stored.append(whole[-1])
-        start = end
     return b"{%s}" % b",".join(whole), b"{%s}" % b",".join(stored)
 
 

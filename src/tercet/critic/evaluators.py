@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from itertools import islice
 from operator import is_
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -81,6 +81,11 @@ class Recorded:
         ]
 
     @cached_property
+    def said(self) -> list[dict[str, Any]]:
+        """The fields of the plan's steps, with what was derived from them."""
+        return [vars(step) for step in self.run.plan.steps]
+
+    @cached_property
     def planned(self) -> Review:
         """The plan as proposed."""
         run = self.run
@@ -99,8 +104,7 @@ class Recorded:
             return False
         planned: list[JsonObject] = []
         ran: list[JsonObject | None] = []
-        for step in steps:
-            said = vars(step)
+        for step, said in zip(steps, self.said, strict=True):
             if not step.is_written_out or not _is_without_repeats(said["evidence_refs"]):
                 return False
             planned.append(said["params"])
@@ -161,7 +165,7 @@ def evaluate_policy(recorded: Recorded) -> Evaluation:
 
 def _policy_findings(recorded: Recorded) -> Iterator[Finding]:
     run = recorded.run
-    planned = {said["id"]: said["tool"] for said in map(vars, run.plan.steps)}
+    planned = {said["id"]: said["tool"] for said in recorded.said}
     surface = run.compiled.surface
     for step_id, tool, _, _, _ in recorded.made:
         if planned.get(step_id) != tool:
@@ -315,12 +319,8 @@ def evaluate_utility(recorded: Recorded) -> Evaluation:
     missing = [name for name in required if name not in run.outputs]
     done = {each.step_id for each in recorded.made if each.outcome is _DONE and each.error is None}
     excused = {skip.step_id for skip in run.skipped if skip.reason != "not_reached"}
-    due = [
-        step
-        for step in run.plan.steps
-        if (said := vars(step))["kind"] == "tool" and said["id"] not in excused
-    ]
-    undone = [step for step in due if vars(step)["id"] not in done]
+    due = [said for said in recorded.said if said["kind"] == "tool" and said["id"] not in excused]
+    undone = [said for said in due if said["id"] not in done]
     findings = [
         Finding(
             code="output_missing", message=f"required output {name} is missing{_explain_missing(run, name)}"
@@ -330,12 +330,12 @@ def evaluate_utility(recorded: Recorded) -> Evaluation:
     faults = schema_faults(run)
     findings += [Finding(code="output_invalid", message=message) for message in faults]
     findings += [
-        Finding(code="step_not_done", message=f"step {step.id} was not done", step_id=step.id)
-        for step in undone
+        Finding(code="step_not_done", message=f"step {said['id']} was not done", step_id=said["id"])
+        for said in undone
     ]
     produced = 1.0 if not required else 1 - len(missing) / len(required)
     completed = 1.0 if not due else 1 - len(undone) / len(due)
-    has_failed = bool(missing or faults) or any(not step.optional for step in undone)
+    has_failed = bool(missing or faults) or any(not said["optional"] for said in undone)
     score = 0.0 if faults else produced * completed
     return _evaluation("fail" if has_failed else "warn" if undone else "pass", score, findings)
 

@@ -15,8 +15,7 @@ from tercet.contracts.context import CompiledContext
 from tercet.contracts.mode import Reversibility
 from tercet.contracts.plan import Compensation, Plan, Step
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.contracts.steps.effective import EffectiveStep, effective
-from tercet.contracts.tool import ToolSpec
+from tercet.contracts.steps.effective import EffectiveStep, Inherited
 from tercet.contracts.values import pointer, references
 from tercet.contracts.values.references import Found, Place, Reference, Selection
 from tercet.policy.call_params import ruled_params
@@ -33,31 +32,6 @@ class Known(NamedTuple):
     fault: str | None = None
 
 
-class _Inherited:
-    """What a step inherits from its tool, read once for all steps that call it."""
-
-    __slots__ = ("cost_microcents", "declared", "duration_ms", "is_renamed", "tokens", "tool")
-
-    def __init__(self, tool: ToolSpec) -> None:
-        self.tool = tool
-        self.declared = tool.mode, tool.effective_reversibility, tool.gates, tool.compensate
-        self.is_renamed = bool(tool.aliases)
-        self.tokens, self.duration_ms = tool.estimated_tokens, tool.estimated_ms
-        self.cost_microcents = tool.cost_microcents
-
-    def effective(self, position: int, step: Step, said: dict[str, Any]) -> EffectiveStep:
-        """Return the effective step for a step of this tool; a step that is silent has what its tool declares."""
-        is_silent = (
-            said["approval_mode"] is None
-            and said["gates"] is None
-            and said["reversibility"] is None
-            and said["compensate"] is None
-        )
-        if not is_silent or self.is_renamed:
-            return effective(position, step, self.tool)
-        return EffectiveStep(position, step, self.tool, *self.declared, said["params"], ())
-
-
 class Reading:
     """A plan, read once over the context that completes its steps."""
 
@@ -65,7 +39,7 @@ class Reading:
         self.compiled = compiled
         self.plan = plan
         self._surface = compiled.surface
-        self._inherited: dict[str, _Inherited] = {}
+        self._inherited: dict[str, Inherited] = {}
         self.calls: list[EffectiveStep] = []
         """The effective steps that call a tool on the surface."""
         self.call_at: dict[int, EffectiveStep] = {}
@@ -128,11 +102,11 @@ class Reading:
             if isinstance(condition, Reference):
                 self.conditions[position] = condition
 
-    def _inherit(self, tool: str) -> _Inherited | None:
+    def _inherit(self, tool: str) -> Inherited | None:
         """Return what a step inherits from a tool of the surface; None if the tool is not on it."""
         found = self._inherited.get(tool)
         if found is None and tool in self._surface:
-            found = self._inherited[tool] = _Inherited(self._surface[tool])
+            found = self._inherited[tool] = Inherited(self._surface[tool])
         return found
 
     def _read_values(self, position: int, step: Step, found: list[Found]) -> tuple[str, ...]:

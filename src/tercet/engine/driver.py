@@ -77,8 +77,10 @@ class Driver:
         # Nothing that a driver holds refers back to it, so a run is freed at its end without the garbage collector.
         self._world = World(services, self.calls)
         self._clock = services.clock
-        self._weighed: tuple[object, bool] = (None, False)
-        """The plan that was last weighed, and whether work on it would block the event loop."""
+        self._weighed: object = None
+        """The plan that was last weighed."""
+        self._is_plan_heavy = False
+        """Whether work on it would block the event loop."""
         self._changes = 0
         """The tenant's change counter when it was last read."""
 
@@ -136,7 +138,9 @@ class Driver:
         if find_expired(run.state, now := self.now()) is not None:
             self.record(c.Expire(), Now(at=now))
         while True:
-            is_heavy = self.values.is_heavy or self._has_heavy_plan()
+            is_heavy = self.values.is_heavy or (
+                self._is_plan_heavy if run.state.plan is self._weighed else self._weigh_plan()
+            )
             due = await self.values.work(lambda: tuple(decide(run))) if is_heavy else decide(run)
             command, wake = self._choose(due)
             position = run.state.position
@@ -152,14 +156,13 @@ class Driver:
             if run.state.position == position or self._is_all_under_way():
                 return wake
 
-    def _has_heavy_plan(self) -> bool:
+    def _weigh_plan(self) -> bool:
         """Return whether work on the whole plan would block the event loop."""
-        plan = self.run.state.plan
-        if plan is not self._weighed[0]:
-            data = msgspec.json.encode(plan) if plan else b""
-            has_many = len(plan.get("steps", ())) > MANY_STEPS and (b'"$' in data or b'"when"' in data)
-            self._weighed = plan, len(data) > LARGE or has_many
-        return self._weighed[1]
+        plan = self._weighed = self.run.state.plan
+        data = msgspec.json.encode(plan) if plan else b""
+        has_many = len(plan.get("steps", ())) > MANY_STEPS and (b'"$' in data or b'"when"' in data)
+        self._is_plan_heavy = len(data) > LARGE or has_many
+        return self._is_plan_heavy
 
     def _choose(self, due: Iterable[c.Command]) -> tuple[c.Command | None, int | None]:
         """Return the first command that may be carried out now, and when one of those before it may be."""

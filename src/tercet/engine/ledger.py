@@ -110,7 +110,7 @@ class Ledger:
         after = run.fold(event)
         self._before_last = before
         unit.events.append(event)
-        if type(event) is e.Intent and event.tool:
+        if type(event) is e.Intent:
             self._claim(event)
         elif type(event) in NOTABLE and is_notable(event, after):
             unit.reminders.append((notice_of(self._stream, after.position), event.at))
@@ -121,7 +121,9 @@ class Ledger:
             unit.verdict = label(event, after)
 
     def _claim(self, intent: e.Intent) -> None:
-        """Claim the action of a call, which starts once the unit is durable."""
+        """Claim the action of a call, which starts once the unit is durable; a note calls nothing."""
+        if not intent.tool:
+            return
         unit = self.unit
         unit.claims.append(intent.key)
         position = self.run.state.position

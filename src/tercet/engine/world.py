@@ -15,6 +15,7 @@ from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import EvidenceQuery
 from tercet.contracts.question import ModelFault
+from tercet.contracts.runs.invocation import CircuitState
 from tercet.contracts.values.plain import storable
 from tercet.core import commands as c
 from tercet.core import effects
@@ -60,6 +61,8 @@ from tercet.models.model import Model
 
 MODEL_UNAVAILABLE = "model_unavailable"
 """The code of a session that is paused because no model answers its planner."""
+
+_CLOSED, _CLOSED_WORD = CircuitState.CLOSED, CircuitState.CLOSED.value
 
 Answering: TypeAlias = "Answer | CoroutineType[Any, Any, Answer | None] | None"
 """An answer; None where the session is stopped instead; or a coroutine that returns either."""
@@ -222,11 +225,12 @@ class World:
             return None
         now, state = session.now(), run.state
         has_approval = bool(state.approved or state.undo)
+        circuit = services.breakers.state(tool_name, now)
         ready = Ready(
             at=now,
             epoch=session.lease.epoch,
             # `.value` is the very object that is INTENT's default, and a default is not stored.
-            circuit=services.breakers.state(tool_name, now).value,
+            circuit=_CLOSED_WORD if circuit is _CLOSED else circuit.value,
             role_lost=find_lost_approval(state, run.config, name, services.objection) if has_approval else "",
         )
         if tool.once_per is None or state.steps[name].is_unsettled:

@@ -71,6 +71,31 @@ def effective(position: int, step: Step, tool: ToolSpec) -> EffectiveStep:
     )
 
 
+class Inherited:
+    """What a step inherits from its tool, read once for all steps that call it."""
+
+    __slots__ = ("cost_microcents", "declared", "duration_ms", "is_renamed", "tokens", "tool")
+
+    def __init__(self, tool: ToolSpec) -> None:
+        self.tool = tool
+        self.declared = tool.mode, tool.effective_reversibility, tool.gates, tool.compensate
+        self.is_renamed = bool(tool.aliases)
+        self.tokens, self.duration_ms = tool.estimated_tokens, tool.estimated_ms
+        self.cost_microcents = tool.cost_microcents
+
+    def effective(self, position: int, step: Step, said: dict[str, Any]) -> EffectiveStep:
+        """Return the effective step for a step of this tool; a step that is silent has what its tool declares."""
+        is_silent = (
+            said["approval_mode"] is None
+            and said["gates"] is None
+            and said["reversibility"] is None
+            and said["compensate"] is None
+        )
+        if not is_silent or self.is_renamed:
+            return effective(position, step, self.tool)
+        return EffectiveStep(position, step, self.tool, *self.declared, said["params"], ())
+
+
 def unaliased(params: dict[str, Any], aliases: dict[str, str]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the parameters by their declared names, and the names that are set twice."""
     if not aliases or not any(name in aliases for name in params):

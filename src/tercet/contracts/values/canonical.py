@@ -4,7 +4,8 @@
 between 0.0001 and 2^53, orjson with sorted keys gives the same bytes far faster, so a scan decides which of the two is
 used. Whole floats are printed as integers, since RFC 8785 prints numbers as ECMAScript does: 1.0 as 1. Other
 numbers and other keys go to `rfc8785`, which orders keys by UTF-16 code units. The scan is the expensive part. Keys
-need not be scanned if the whole output is ASCII, and a Pydantic dump without floats needs no scan at all.
+need not be scanned if the whole output is ASCII, and a Pydantic dump needs no scan at all if its floats are whole, as
+most scores are, or it has none.
 """
 
 from __future__ import annotations
@@ -59,10 +60,14 @@ def _canonical(value: Any, *, is_dumped: bool) -> bytes:
     if printed is None:
         return rfc8785.dumps(value)
     is_ascii = printed.isascii()
-    if is_dumped and is_ascii and _FLOAT not in _pack(value):
-        return printed
-    # orjson could print the value, so it is not recursive and the scan terminates.
-    whole = _count_whole_floats(value, has_ascii_keys=is_ascii)
+    whole: int | None = None
+    if is_dumped and is_ascii:
+        if (floats := _pack(value).count(_FLOAT)) == 0:
+            return printed
+        whole = _count_printed_floats(printed, floats)
+    if whole is None:
+        # orjson could print the value, so it is not recursive and the scan terminates.
+        whole = _count_whole_floats(value, has_ascii_keys=is_ascii)
     if whole is None:
         return rfc8785.dumps(value)
     if not whole:
@@ -102,6 +107,26 @@ def _print(value: Any) -> bytes | None:
 
 _WHOLE = b".0,", b".0}", b".0]"
 """The end of a whole float as orjson prints it, with what follows in a list or an object."""
+
+
+_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER = b"0" * 16
+
+
+def _count_printed_floats(printed: bytes, most: int) -> int | None:
+    """Return how many whole floats a value has that orjson printed in ASCII, without a walk over its parts; None if that
+    does not show, or there may be other floats.
+
+    `most` is how often the byte of a float occurs in MessagePack: once for every float, and perhaps in lengths and
+    integers. If as many floats are printed, none is hidden, as NaN is behind `null`.
+    """
+    if b"\\" in printed:
+        return None
+    numbers = b"".join(printed.split(b'"')[::2])  # without an escape, every second part is a text
+    whole = sum(map(numbers.count, _WHOLE))
+    # Those with 16 digits may be too large for ECMAScript to print them alike.
+    is_all = whole == most == numbers.count(b".") and _LONG_NUMBER not in numbers.translate(_AS_ZEROS)
+    return whole if is_all else None
 
 
 def _count_whole_floats(value: Any, *, has_ascii_keys: bool) -> int | None:

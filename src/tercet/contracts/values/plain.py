@@ -72,6 +72,8 @@ def is_small(value: Any) -> bool:
     """Return whether a JSON value can be read in negligible time. Inspects a bounded part of it; False for other types."""
     if value is None or type(value) in _NUMERIC:
         return True
+    if type(value) is dict and _has_few_scalars(cast("dict[Any, Any]", value)):
+        return True
     left = _SMALL
     stack: list[Any] = [value]
     while stack and left >= 0:
@@ -95,6 +97,23 @@ def is_small(value: Any) -> bool:
         else:
             return False
     return left >= 0
+
+
+_FEW = 16
+_SHORT = 64
+
+
+def _has_few_scalars(members: dict[Any, Any]) -> bool:
+    """Return whether an object has a few short members, as the parameters of most calls do."""
+    if len(members) > _FEW:
+        return False
+    for name, value in members.items():
+        if type(name) is not str or len(name) > _SHORT:
+            return False
+        if type(value) in _NUMERIC or value is None or (type(value) is str and len(value) <= _SHORT):
+            continue
+        return False
+    return True
 
 
 def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:

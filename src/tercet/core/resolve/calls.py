@@ -96,7 +96,6 @@ def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
     deadline."""
     state, config, plan = run.state, run.config, run.followed
     call, is_undo = command.call.call, bool(state.steps[command.step].compensates)
-    hold = budget.NOTHING if is_undo else budget.hold_of(call, plan.tools)
     tool = call.tool
     wall_clock, left = config.limits.get("wall_clock_ms"), tool.timeout_ms
     if (most := run.limit_for("executor").timeout_ms) and most < left:
@@ -118,7 +117,10 @@ def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
         compensation=command.compensation,
         marks=command.call.marks,
     )
-    reserved = budget.reservation_of(call, hold)
+    # Nothing is held back for a compensation.
+    reserved = (
+        budget.reservation_of(call, budget.NOTHING) if is_undo else plan.reservation_of(call, command.step)
+    )
     return msgspec.structs.replace(intent, **reserved) if reserved else intent
 
 

@@ -183,7 +183,8 @@ def end(run: Run, command: c.End, answer: History) -> Made:
         fields["memory_proposals"] = accepted
     if (delivery := transcript.delivery_of(plan, state)) is not None:
         fields["delivery"] = delivery
-    if decisions := transcript.decisions_of(answer.events):
+    has_decisions = bool(plan.decision_checkpoints) or state.revision > 1
+    if has_decisions and (decisions := transcript.decisions_of(answer.events)):
         fields["decisions"] = decisions
     run.record, kept = split_record(fields)
     ended = e.SessionEnded(
