@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +17,7 @@ import pytest
 
 from service.desk import HOST, REFUND, REFUNDS, Desk, open_desk, refunds
 from tercet import AsyncClient, Client, TercetError
+from tercet.service import app
 from tercet.service.methods import METHODS
 
 
@@ -69,6 +70,37 @@ async def test_a_refund_by_the_asynchronous_client(shop: Path) -> None:
             with pytest.raises(TercetError, match="there is no session"):
                 [each async for each in agent.watch("ses_ffff")]
     assert len(refunds(shop)) == 1
+
+
+async def test_watching_does_not_end_before_the_session(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that ends early is followed by another, behind the last event; if the service stops, that is an error."""
+    async with open_desk() as desk:
+        finance = await desk.key("user_finance_lead", roles=("finance_lead",))
+        async with client_of(desk, await desk.key("agt_support")) as agent:
+            waiting = await agent.invoke(REFUND)
+            streams = 0
+
+            async def until_one(*_: Any) -> AsyncIterator[Any]:
+                nonlocal streams
+                streams += 1
+                yield (await agent.session(waiting.id)).progress
+                if streams == 1:
+                    await desk.rpc(finance, "approveGate", gate_id=waiting.gates[0])
+                    await desk.until(finance, waiting.id)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(app, "until_closing", until_one)
+                envelopes = [each async for each in agent.watch(waiting.id)]
+            assert [each.completed_step_count for each in envelopes] == [2, 3]
+            other = await agent.invoke({**REFUND, "input": {"order_id": "ord_882", "window_id": "rw_882"}})
+
+            async def until_stopped(*_: Any) -> AsyncIterator[Any]:
+                yield (await agent.session(other.id)).progress
+                desk.running.http.is_closing.set()
+
+            monkeypatch.setattr(app, "until_closing", until_stopped)
+            with pytest.raises(TercetError, match="stopping"):
+                [each async for each in agent.watch(other.id)]
 
 
 class Sent(Client):

@@ -376,6 +376,7 @@ def _add_progress(app: FastAPI, http: Http) -> None:
         last_event_id: Annotated[str, Header(description="The last event that the client has")] = "",
     ) -> Response:
         caller.demand("read")
+        _demand_open(http)
         runtime = await http.service.hub.of_session(caller.tenant, session_id)
         limits = http.limits
         if streams[caller.tenant] >= limits.tenant_streams or streams.total() >= limits.streams:
@@ -394,6 +395,12 @@ def _add_progress(app: FastAPI, http: Http) -> None:
                     yield b"event: progress\nid: %s\ndata: %s\n\n" % (envelope.progress_id.encode(), data)
 
         return _CountedStream(events(), streams, caller.tenant)
+
+
+def _demand_open(http: Http) -> None:
+    """Raise `ServiceError` once the service stops."""
+    if http.is_closing.is_set():
+        raise ServiceError("the service is stopping", code="stopping", remedy="use another", status=503)
 
 
 class _CountedStream(StreamingResponse):
@@ -468,8 +475,7 @@ def _add_health(app: FastAPI, http: Http) -> None:
         "/readyz", summary="Whether the journal answers and the service takes calls; needs no credential"
     )
     async def readyz() -> Response:  # pyright: ignore[reportUnusedFunction]
-        if http.is_closing.is_set():
-            raise ServiceError("the service is stopping", code="stopping", remedy="use another", status=503)
+        _demand_open(http)
         try:
             async with asyncio.timeout(READY_S):
                 await http.service.hub.journal.change_count("_service")

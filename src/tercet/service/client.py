@@ -20,6 +20,7 @@ from tercet.contracts.runs.record import DecisionRecord
 from tercet.contracts.runs.session import BackgroundSession, ProgressEnvelope
 from tercet.contracts.shape import Shape, as_object
 from tercet.contracts.verdict import Verdict, VerdictEnvelope
+from tercet.core.state import TERMINAL
 from tercet.engine.lists import ListedSession, PendingGate
 from tercet.engine.streams.stops import StopKind
 from tercet.view.run import ReplayReport
@@ -336,7 +337,18 @@ class Client(
         return _read(response, read)
 
     def watch(self, session_id: str, *, last_event_id: str = "") -> Iterator[ProgressEnvelope]:
-        """Yield the progress of a session, now and after each change until it is over."""
+        """Yield the progress of a session, now and after each change until it is over; raises `RemoteError` if the service
+        stops or the credential ends before that."""
+        while True:
+            first = last_event_id
+            for envelope in self._follow(session_id, last_event_id):
+                last_event_id = envelope.progress_id
+                yield envelope
+            if _is_end(self.session(session_id), first, last_event_id):
+                return
+
+    def _follow(self, session_id: str, last_event_id: str) -> Iterator[ProgressEnvelope]:
+        """Yield the progress of a session until the stream ends, which a service that stops may do at any moment."""
         headers = {"last-event-id": last_event_id} if last_event_id else {}
         try:
             with self._http.stream("GET", f"/v1/sessions/{session_id}/progress", headers=headers) as response:
@@ -398,7 +410,18 @@ class AsyncClient(
         return _read(response, read)
 
     async def watch(self, session_id: str, *, last_event_id: str = "") -> AsyncIterator[ProgressEnvelope]:
-        """Yield the progress of a session, now and after each change until it is over."""
+        """Yield the progress of a session, now and after each change until it is over; raises `RemoteError` if the service
+        stops or the credential ends before that."""
+        while True:
+            first = last_event_id
+            async for envelope in self._follow(session_id, last_event_id):
+                last_event_id = envelope.progress_id
+                yield envelope
+            if _is_end(await self.session(session_id), first, last_event_id):
+                return
+
+    async def _follow(self, session_id: str, last_event_id: str) -> AsyncIterator[ProgressEnvelope]:
+        """Yield the progress of a session until the stream ends, which a service that stops may do at any moment."""
         headers = {"last-event-id": last_event_id} if last_event_id else {}
         path = f"/v1/sessions/{session_id}/progress"
         try:
@@ -411,6 +434,11 @@ class AsyncClient(
                         yield ProgressEnvelope.model_validate_json(line[6:])
         except httpx2.HTTPError as error:
             raise _unreachable(error) from error
+
+
+def _is_end(found: SessionView, first: str, last: str) -> bool:
+    """Return whether a stream that ended has brought the last progress of a session; it began behind `first`."""
+    return found.status in TERMINAL and last in (first, found.progress.progress_id)
 
 
 def _present(params: Mapping[str, Any]) -> dict[str, Any]:
