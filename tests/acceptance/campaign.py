@@ -46,8 +46,10 @@ from .parts import Part, Report
 from .schedule import DEATHS, HAUNTED, SAGAS, SCENES, sagas, trial, trials
 from .tally import Tally, zombie_table
 from .trial import Engine, Found, Trial, run_trial
-from .zombie import Haunting, haunt, wrongs_of
+from .zombie import Haunting, PointNotReachedError, haunt, wrongs_of
 
+MOST_SESSIONS = 5
+"""How many sessions are tried until a worker comes to the point at which it is to be stopped."""
 LEAST_KILLS = 500
 """For each of the two parts that kill."""
 
@@ -109,8 +111,17 @@ class Campaign:
 
     async def _haunt(self, journal: str, scene: str, point: str) -> Haunting:
         async with self._engine() as engine:
-            named = trial(journal, self.folder, scene, ("zombie", point))
-            return await haunt(replace(named, kills=(), engine=engine), point)
+            for seed in range(MOST_SESSIONS - 1):
+                try:
+                    return await self._stop_at(journal, scene, point, seed, engine)
+                except PointNotReachedError as error:
+                    # On a busy machine workers lose their leases before the point, and the session then waits for a person.
+                    self.progress.console.print(f"another session is tried: {error}", highlight=False)
+            return await self._stop_at(journal, scene, point, MOST_SESSIONS - 1, engine)
+
+    async def _stop_at(self, journal: str, scene: str, point: str, seed: int, engine: Engine) -> Haunting:
+        named = trial(journal, self.folder, scene, ("zombie", point), seed=seed)
+        return await haunt(replace(named, kills=(), engine=engine), point)
 
     def _bar(self, part: str, journal: str, total: int) -> TaskID:
         return self.progress.add_task(f"{part}, {journal.partition(':')[0]}", total=total)

@@ -7,9 +7,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 
-from acceptance.trial import Found, Trial
-from acceptance.zombie import Haunting, haunt, race_successor, wrongs_of
+from acceptance import campaign
+from acceptance.trial import Engine, Found, Trial
+from acceptance.zombie import Haunting, PointNotReachedError, haunt, race_successor, wrongs_of
 
 
 def wake(journal: str, folder: Path, scene: str, point: str) -> Haunting:
@@ -74,6 +76,32 @@ def test_a_zombie_with_the_lock_of_the_file_keeps_others_out(tmp_path: Path) -> 
     # It goes on, lets go if it sees that its lease has run out, or asks about a call that outlived its time meanwhile.
     assert haunting.told["status"] in ("completed", "paused", "awaiting_gate")
     assert haunting.successor.duplicates == 0
+
+
+async def test_the_campaign_tries_another_session_if_no_worker_came_to_its_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers that lose their leases on a busy machine must not end the campaign with all that it has found."""
+    tried: list[str] = []
+
+    async def stop(trial: Trial, point: str) -> Haunting:
+        tried.append(trial.name)
+        if len(tried) < 2:
+            raise PointNotReachedError(point)
+        found = Found(trial=trial, status="completed")
+        return Haunting(
+            point=point, successor=found, refused={}, told={}, has_written=False, in_flight=frozenset()
+        )
+
+    monkeypatch.setattr(campaign, "haunt", stop)
+    monkeypatch.setattr(campaign, "HAUNTED", ("twelve:nothing",))
+    monkeypatch.setattr(campaign, "POINTS", ("after_effect",))
+    engines: asyncio.Queue[Engine] = asyncio.Queue()
+    engines.put_nowait(Engine())
+    with Progress(disable=True) as progress:
+        found = await campaign.Campaign(["sqlite:///{name}.db"], tmp_path, engines, progress).haunt()
+    assert [each.successor.status for each in found] == ["completed"]
+    assert len(set(tried)) == 2
 
 
 def test_a_second_effect_is_counted_against_the_calls_that_were_under_way() -> None:

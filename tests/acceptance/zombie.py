@@ -27,6 +27,10 @@ HAUNTED = {"twelve": 2, "refunds": 1}
 """At the how-manieth passing the worker is stopped: in the branches of the twelve, at the payment of the refund."""
 
 
+class PointNotReachedError(Exception):
+    """No worker came to the point at which it was to be stopped: nothing was tried yet."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Haunting:
     """What a zombie did."""
@@ -122,11 +126,13 @@ async def race_successor(trial: Trial) -> tuple[dict[str, Any], bool, Found]:
 
 async def _stopped(trial: Trial, crash: str) -> Worker:
     """A worker that stands still at its point; one that lost its lease on the way ends, and is followed by another."""
+    told: dict[str, Any] = {}
     for _ in range(MOST_STARTS):
         worker = start(trial, crash)
         if await worker.stopped():
             return worker
-    raise AssertionError(f"{trial.name}: no worker came to {crash}")
+        _, told = await worker.ended()
+    raise PointNotReachedError(f"{trial.name}: no worker came to {crash}; the last one said {told}")
 
 
 async def _approve(trial: Trial) -> None:

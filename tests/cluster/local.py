@@ -264,7 +264,7 @@ See what waits, and approve it as the finance lead:
 
 Count the sessions left on a pack version, and stop the cluster:
 
-  {tercet} cluster drain {told["pack"]} --journal {told["journal"]} --temporal {told["temporal"]}
+  {tercet} cluster drain {told["pack"]} --journal {shlex.quote(told["journal"])} --temporal {told["temporal"]}
   make cluster-down""")
 
 
@@ -280,7 +280,11 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "cluster")
     given = parser.parse_args()
     local = Local(given.folder.resolve())
-    local.up() if given.command == "up" else local.down()
+    try:
+        local.up() if given.command == "up" else local.down()
+    except KeyboardInterrupt:
+        say("Interrupted: make cluster-down stops what still runs.")
+        return 128 + signal.SIGINT
     return 0
 
 

@@ -254,6 +254,8 @@ async def test_a_session_that_temporal_does_not_know_is_left_on_its_version(
             session = (await alone.run(SELL, plan=PLAN, actor=AGENT)).session_id
         left = await count_remaining(front.client, front.journal, pack.ref)
         assert not left.is_drained
+        assert left.is_known
+        assert not (await count_remaining(front.client, front.journal, "orders@5.0.1")).is_known
         assert (left.temporal.total, left.journal.total) == (0, 1)
         assert (left.journal.by_status, left.journal.sessions) == (
             {"awaiting_gate": 1}, (f"{front.tenant}/{session}",),
@@ -263,3 +265,6 @@ async def test_a_session_that_temporal_does_not_know_is_left_on_its_version(
             async with asyncio.timeout(PATIENCE_S):
                 await wait_drained(front.client, front.journal, queue_of(pack.ref, pack.hash), lambda _: None)
             assert (await front.until(session)).status == "completed"
+            assert (
+                await count_remaining(front.client, front.journal, pack.ref)
+            ).is_known  # by its closed workflow

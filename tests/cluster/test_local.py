@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -77,6 +79,7 @@ def test_a_cluster_is_started_used_killed_started_again_and_stopped(folder: Path
         assert "login link" in printed
         keys = {name: told[name] for name in KEYS}
         assert told["ui"] in printed
+        assert shlex.quote(told["journal"]) in printed  # zsh would look for files that match it
         asked = ("run", "refunds", "--intent", "support.refund", "--input", REQUEST, "--json")
         started = tercet(*asked, server=told["url"], key=told["agent"])
         assert started.returncode == 4, started.stderr
@@ -129,6 +132,22 @@ def test_a_cluster_is_started_used_killed_started_again_and_stopped(folder: Path
     assert "service, worker-2, worker-1, temporal, postgres" in make("down", folder)
     assert not any(mark_of(each["pid"]) == each["mark"] for each in processes)
     assert "No cluster runs" in make("down", folder)
+
+
+def test_an_interrupted_start_stops_what_it_has_started(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as started:
+
+        def start(cluster: Local) -> None:
+            cluster._note("postgres", started.pid)  # pyright: ignore[reportPrivateUsage]
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Local, "_start", start)
+        monkeypatch.setattr(sys, "argv", ["local", "up", "--folder", str(folder)])
+        assert local.main() == 130
+        assert started.wait() == -signal.SIGTERM
+    assert "Interrupted" in capsys.readouterr().out
 
 
 def test_a_process_that_has_the_id_of_an_ended_one_is_left_alone(folder: Path) -> None:

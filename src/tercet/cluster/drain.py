@@ -47,6 +47,8 @@ class Remaining:
     """The sessions that have not ended. Some may have no workflow yet: they wait since before Temporal, or it lost them."""
     temporal: Left
     """The workflows that are open, by Temporal's lists, which lag behind by about a second."""
+    is_known: bool = True
+    """Whether there is anything, or Temporal has at least a closed workflow; else the name may be wrong."""
 
     @property
     def is_drained(self) -> bool:
@@ -75,13 +77,14 @@ async def count_remaining(
         temporal = await _open_workflows(client, pack)
         if temporal.total and not unfinished.total:
             await _signal_stale(client, journal, pack, signalled)
+        is_known = bool(unfinished.total or temporal.total or (await client.count_workflows(_on(pack))).count)
     except RPCError as error:
         raise GatewayError(
             f"Temporal does not count its workflows: {error}",
             code="temporal_unreachable",
             remedy="check that it runs, and try again",
         ) from error
-    return Remaining(pack=pack, journal=unfinished, temporal=temporal)
+    return Remaining(pack=pack, journal=unfinished, temporal=temporal, is_known=is_known)
 
 
 async def _unfinished_sessions(journal: Journal, pack: str) -> Left:
@@ -97,10 +100,15 @@ async def _unfinished_sessions(journal: Journal, pack: str) -> Left:
     )
 
 
+def _on(pack: str) -> str:
+    """Return the query for the workflows of a pack version, open and closed."""
+    named = f'{PACK.name} = "{pack}"' if "+" in pack else f'{PACK.name} STARTS_WITH "{pack}+"'
+    return f'WorkflowType = "{WORKFLOW}" AND {named}'
+
+
 def _open_on(pack: str) -> str:
     """Return the query for the open workflows of a pack version."""
-    named = f'{PACK.name} = "{pack}"' if "+" in pack else f'{PACK.name} STARTS_WITH "{pack}+"'
-    return f'WorkflowType = "{WORKFLOW}" AND ExecutionStatus = "Running" AND {named}'
+    return f'{_on(pack)} AND ExecutionStatus = "Running"'
 
 
 async def _signal_stale(client: Client, journal: Journal, pack: str, signalled: set[str]) -> None:

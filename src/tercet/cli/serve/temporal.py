@@ -149,6 +149,8 @@ def drain(
         screen.say(f"{left.pack}: {_counted(left.temporal, 'open workflow')} in Temporal")
         for name in () if options.wait else dict.fromkeys((*left.journal.sessions, *left.temporal.sessions)):
             screen.say(f"  {name}")
+        if not left.is_known:
+            screen.say(f"Temporal has no workflow of {left.pack}, not even a closed one: is the name right?")
         if left.is_drained:
             screen.say("Nothing is left: the workers of this version can stop.")
 
