@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -32,10 +33,13 @@ def addresses(runs: ExampleRuns) -> dict[str, str]:
     }
 
 
-def take(browser: Browser, desk: Served, runs: ExampleRuns, folder: Path, width: int = WIDTH) -> None:
-    """Take every picture in every colour scheme."""
+def take(
+    browser: Browser, desk: Served, runs: ExampleRuns, folder: Path, now: datetime, width: int = WIDTH
+) -> None:
+    """Take every picture in every colour scheme, as if no time passed while they are taken."""
     for scheme in SCHEMES:
         context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": HEIGHT})
+        context.clock.set_fixed_time(now)
         page = context.new_page()
         log_in(page, desk.login_link("user_finance_lead", roles=("finance_lead",), scopes=OPERATOR))
         for name, path in addresses(runs).items():
@@ -53,8 +57,9 @@ def main() -> None:
             os.environ[f"TERCET_{name}_DB"] = str(Path(scratch, f"{name.lower()}.db"))
         with served(*PACKS, options=RuntimeOptions(clock=clock)) as desk, chromium() as browser:
             runs = desk.run(fill_desk(desk.desk, clock))
+            now = datetime.fromtimestamp(clock.now() / 1000, UTC)
             for width in map(int, sys.argv[2:] or [WIDTH]):
-                take(browser, desk, runs, folder, width)
+                take(browser, desk, runs, folder, now, width)
 
 
 if __name__ == "__main__":
