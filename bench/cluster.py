@@ -11,6 +11,8 @@ process, and events and bytes in Temporal. Last, sessions that wait at gates: wh
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import gc
 import os
 import signal
 import statistics
@@ -19,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -60,6 +62,7 @@ async def work(kind: str, temporal: str, journal: str) -> None:
     pack = workload.pack_of() if kind == "writes" else waiting.pack_of()
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, return_memory)
     async with open_journal(journal) as opened:
 
         def open_hub(each: Pack) -> Hub:
@@ -69,6 +72,15 @@ async def work(kind: str, temporal: str, journal: str) -> None:
         async with running_worker(client, opened, open_hub, (pack,), WorkerSettings()):
             print("works", flush=True)
             await stopped.wait()
+
+
+def return_memory() -> None:
+    """Return what is free to the operating system, where its C library can: an allocator keeps some for what comes next, and
+    how much depends on what ran at once, not on what waits."""
+    gc.collect()
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+    print("returned", flush=True)
 
 
 @contextmanager
@@ -252,10 +264,10 @@ async def wait_at_gates(server: TemporalServer, journal: str, number: int) -> di
 
             await start(range(first))
             before, kept = await front.costs(), stored(server)
-            warm = sum(memory_of(process.pid) for process in crew)
+            warm = sum(memory_of(process) for process in crew)
             rate = await start(range(first, number))
             after = await front.costs()
-            grown = sum(memory_of(process.pid) for process in crew) - warm
+            grown = sum(memory_of(process) for process in crew) - warm
             began = time.perf_counter()
             settled = await front.costs()
             await asyncio.sleep(IDLE_S)
@@ -268,9 +280,12 @@ async def wait_at_gates(server: TemporalServer, journal: str, number: int) -> di
     }  # fmt: skip
 
 
-def memory_of(pid: int) -> int:
-    """Return the memory that a process holds, as the operating system counts it."""
-    words = ["ps", "-o", "rss=", "-p", str(pid)]
+def memory_of(process: subprocess.Popen[str]) -> int:
+    """Return the memory that a worker holds, as the operating system counts it once it has returned what is free."""
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "returned\n"
+    words = ["ps", "-o", "rss=", "-p", str(process.pid)]
     return 1024 * int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 
