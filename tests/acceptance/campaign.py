@@ -115,7 +115,7 @@ class Campaign:
                 try:
                     return await self._stop_at(journal, scene, point, seed, engine)
                 except PointNotReachedError as error:
-                    # On a busy machine workers lose their leases before the point, and the session then waits for a person.
+                    # On a busy machine a call outlives its time before the point, and the session then waits for a person.
                     self.progress.console.print(f"another session is tried: {error}", highlight=False)
             return await self._stop_at(journal, scene, point, MOST_SESSIONS - 1, engine)
 

@@ -81,7 +81,7 @@ def test_a_zombie_with_the_lock_of_the_file_keeps_others_out(tmp_path: Path) -> 
 async def test_the_campaign_tries_another_session_if_no_worker_came_to_its_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers that lose their leases on a busy machine must not end the campaign with all that it has found."""
+    """A call that outlives its time on a busy machine must not end the campaign with all that it has found."""
     tried: list[str] = []
 
     async def stop(trial: Trial, point: str) -> Haunting:
