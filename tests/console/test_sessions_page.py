@@ -13,7 +13,7 @@ from console.example_runs import PACKS, start
 from tercet.console import sessions
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Append, SessionRow
-from tercet.service import methods
+from tercet.service import journal_reads
 
 ROW = SessionRow(
     session_id="", tenant="default", status="completed", pack="refunds@1.0.0", pack_hash="sha256:00", snapshot="snap_1",
@@ -68,8 +68,8 @@ async def test_sessions_are_listed_in_pages_and_filtered(shop: Path) -> None:
 async def test_a_search_looks_at_some_sessions_and_goes_on_if_asked(
     shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(methods, "SEARCHED_FIRST", 15)
-    monkeypatch.setattr(methods, "SEARCHED_NEXT", 100)
+    monkeypatch.setattr(journal_reads, "SEARCHED_FIRST", 15)
+    monkeypatch.setattr(journal_reads, "SEARCHED_NEXT", 100)
     journal = MemoryJournal()
     await seed(journal, 120)
     async with open_console(journal) as desk:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from tercet.engine.streams.credentials import SCOPES
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalUnavailable
 from tercet.journal.memory import MemoryJournal
+from tercet.journal.opening import open_journal
+from tercet.journal.protocol import Position
 from tercet.service.boundary import Limits
 
 from .desk import Desk, open_desk
@@ -96,6 +99,24 @@ async def test_a_request_that_is_refused_whole_is_in_the_log() -> None:
         ("cleo", "POST /a2a", "timeout"),
         ("dan", "POST /rpc", "rate_limited"),
     ]
+
+
+async def test_calls_at_the_same_moment_do_not_contend_for_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many calls are made at once, each entry reads the end of the log once."""
+    async with open_journal(f"sqlite:///{tmp_path / 'runs.db'}") as journal, open_desk(journal) as desk:
+        key, read, ends = await desk.key("ops", scopes=SCOPES), journal.head, 0
+
+        async def head(tenant: str, stream: str) -> Position:
+            nonlocal ends
+            ends += stream == audit.AUDIT
+            return await read(tenant, stream)
+
+        monkeypatch.setattr(journal, "head", head)
+        await asyncio.gather(*(desk.rpc(key, "emergencyStop", **STOP) for _ in range(20)))
+        assert ends == 40
+        assert [each[2] for each in await outcomes(desk)].count("ok") == 20
 
 
 async def test_pages_of_the_log() -> None:

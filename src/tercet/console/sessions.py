@@ -17,7 +17,7 @@ from tercet.contracts.values.plain import storable
 from tercet.core.fold.session import ESCALATED
 from tercet.engine.lists import ListedSession
 from tercet.service.hub import pack_name
-from tercet.service.methods import SEARCHED_FIRST, SEARCHED_NEXT
+from tercet.service.journal_reads import SEARCHED_FIRST, SEARCHED_NEXT
 from tercet.service.views import listed_session
 from tercet.view.text import with_plain_causes
 from tercet.view.vocabulary import STANDINGS, standing, standing_of

@@ -207,4 +207,6 @@ class _Log:
             outcome=outcome,
             subject=self._entry.subject or storable(subject),
         )
-        await audit.write_audit(self._service.hub.journal, self._tenant, entry)
+        # One at a time: of many that append to one stream at once, all but one would have to read its end again.
+        async with self._service.calls.setdefault((self._tenant, audit.AUDIT), asyncio.Lock()):
+            await audit.write_audit(self._service.hub.journal, self._tenant, entry)

@@ -14,11 +14,15 @@ from tercet.contracts.values.plain import storable
 from tercet.core.state import OpenGate
 from tercet.engine.checks.journal import DamagedSession
 from tercet.engine.lists import open_gates
-from tercet.journal.protocol import CheckpointKind, Journal, SessionFilter
+from tercet.journal.protocol import CheckpointKind, Journal, SessionFilter, SessionRow
 from tercet.service.params import Place, Searched
 
 MOST = 200
 """How many events, checkpoints or rows one call returns."""
+SEARCHED_FIRST = 2_000
+"""How many sessions the first page of a search looks at, so that it costs the same however many there are."""
+SEARCHED_NEXT = 20_000
+"""How many a page after it looks at: the caller has decided to go on."""
 _ABOUT_A_SESSION = ("inbox", "rollback", "feedback", "lost")
 """The kinds of streams that belong to one session: its messages, and what people recorded about it."""
 
@@ -101,6 +105,20 @@ async def _gates(journal: Journal, tenant: str, _: str, params: ReadJournal) -> 
         for state, gate in found
     )
     return OpenGates(gates=rows, damaged=tuple(damaged))
+
+
+def is_indexed(where: SessionFilter) -> bool:
+    """Return whether a journal finds the sessions by an index, however few they are."""
+    several = where.intents is not None and len(where.intents) > 1
+    filters = (where.status, where.intents, where.owner)
+    return where.text is None and not several and sum(each is not None for each in filters) <= 1
+
+
+async def last_searched(journal: Journal, tenant: str, before: str | None) -> SessionRow | None:
+    """Return the last session that a page of a search looks at; None if it comes to the end."""
+    most = SEARCHED_FIRST if before is None else SEARCHED_NEXT
+    last = await journal.sessions(tenant, before=before, skip=most - 1, limit=2)
+    return last[0] if len(last) > 1 else None
 
 
 _Read = Callable[[Journal, str, str, ReadJournal], Awaitable[Any]]

@@ -31,7 +31,7 @@ from tercet.engine.streams.audit import read_audit_page
 from tercet.engine.streams.credentials import Scope
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import EmergencyStops
-from tercet.journal.protocol import Journal, SessionFilter, SessionRow
+from tercet.journal.protocol import SessionFilter, SessionRow
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.recording import load_run
 from tercet.replay.replay import replay_recording
@@ -42,7 +42,7 @@ from tercet.service import views
 from tercet.service.errors import ServiceError, not_found
 from tercet.service.hub import Hub, pack_name
 from tercet.service.identity import Caller
-from tercet.service.journal_reads import ReadJournal, read_journal
+from tercet.service.journal_reads import ReadJournal, is_indexed, last_searched, read_journal
 from tercet.service.params import (
     ApproveGate,
     DecideEscalation,
@@ -69,10 +69,6 @@ MOST_BUNDLE = 20_000_000
 """How large a bundle may be that is sent in an answer."""
 RESUMED_AT_ONCE = 16
 """How many sessions are resumed at the same time once a stop is lifted."""
-SEARCHED_FIRST = 2_000
-"""How many sessions the first page of a search looks at, so that it costs the same however many there are."""
-SEARCHED_NEXT = 20_000
-"""How many a page after it looks at: the caller has decided to go on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +81,7 @@ class Service:
     calls: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(
         default_factory=WeakValueDictionary[tuple[str, str], asyncio.Lock]
     )
-    """The calls with a request key that this process makes, by tenant and stream: one at a time each."""
+    """The calls with a request key and entries of the audit log that this process makes, by tenant and stream: one at a time."""
     is_closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the service stops: calls wait no longer, streams end, and `/readyz` says so."""
 
@@ -203,7 +199,7 @@ async def list_sessions(service: Service, caller: Caller, params: ListSessions) 
         text=None if params.text is None else storable(params.text),
     )
     journal, before = service.hub.journal, params.cursor
-    last = None if _is_indexed(where) else await _last_searched(journal, caller.tenant, before)
+    last = None if is_indexed(where) else await last_searched(journal, caller.tenant, before)
     if last is not None:
         where = msgspec.structs.replace(where, oldest=(last.started_at, last.session_id))
     rows = await journal.sessions(caller.tenant, limit=params.limit + 1, before=before, where=where)
@@ -213,20 +209,6 @@ async def list_sessions(service: Service, caller: Caller, params: ListSessions) 
         "sessions": [views.listed_session(ListedSession.of(row)) for row in page],
         "next_cursor": following and following.session_id,
     }
-
-
-def _is_indexed(where: SessionFilter) -> bool:
-    """Return whether a journal finds the sessions by an index, however few they are."""
-    several = where.intents is not None and len(where.intents) > 1
-    filters = (where.status, where.intents, where.owner)
-    return where.text is None and not several and sum(each is not None for each in filters) <= 1
-
-
-async def _last_searched(journal: Journal, tenant: str, before: str | None) -> SessionRow | None:
-    """Return the last session that a page of a search looks at; None if it comes to the end."""
-    most = SEARCHED_FIRST if before is None else SEARCHED_NEXT
-    last = await journal.sessions(tenant, before=before, skip=most - 1, limit=2)
-    return last[0] if len(last) > 1 else None
 
 
 def _intents(service: Service, params: ListSessions) -> tuple[str, ...] | None:
