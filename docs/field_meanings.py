@@ -9,7 +9,7 @@ _TOOL = {
     "limits": "Conditions on its arguments, in CEL.",
     "requires_evidence": "Classes of evidence that a step which calls it must pin.",
     "preconditions": "Conditions that another step must have established.",
-    "idempotent": "Called again with the same key, it does nothing: a call of unknown outcome is repeated.",
+    "idempotent": "Called again with the same key, it does nothing and returns what the first call returned: a call of unknown outcome is repeated.",
     "settle_after_ms": "How long after a call a look-up that finds nothing can be relied on.",
     "timeout_ms": "How long one call may take.",
     "estimated_ms": "What one call takes, for the critic's latency check.",
