@@ -110,6 +110,18 @@ def decide(**fields: Any) -> dict[str, Any]:
     return {"decisions": [DecisionSpec(**known)]}
 
 
+def final(expression: str = "true", **fields: Any) -> dict[str, Any]:
+    """A grant for what the expression says, and a tool whose calls cannot be compensated."""
+    declared: dict[str, Any] = {
+        "name": "a.tell",
+        "reversibility": None,
+        "compensate": None,
+        "no_compensation": "said is said",
+    }
+    grant = Policy(name="p", expression=expression, scope="step", effect="grant")
+    return {"policies": [grant], "tools": [reading(), paying(), UNDO, paying(**declared | fields)]}
+
+
 def pay(**fields: Any) -> dict[str, Any]:
     return {"tools": [reading(), paying(**fields), UNDO]}
 
@@ -159,6 +171,17 @@ DEFECTS: dict[str, Case] = {
         {"policies": [Policy(name="p", expression="plan.steps.size() > 1", scope="step", effect="grant")]},
         "expression_invalid", "policy p, expression", "plan.steps",
     ),
+    **{
+        f"grant of a final call: {rule}": (
+            final(rule), "final_call_granted", "policy p, effect", 'give a.tell reversibility = "irreversible"',
+        )
+        for rule in (
+            "true", "step.tool == 'a.tell'", "step.tool.startsWith('a.')", "step.tool != 'a.pay'", "step.mode == 'network'",
+            "step.tool in ['a.pay', 'a.tell'] && step.params.amount < 5", "!(step.tool == 'a.pay')",
+            "(step.tool == 'a.pay' || step.tool == 'a.tell') && step.params.amount < 5",
+            "step.tool == 'a.pay' ? false : true", "step.tool == r'a.tell'", "step.params.account == 'x' || step.tool == 'a.pay'",
+        )
+    },
     "instructions that do not fit": (
         {"context": {"tokens": {"instructions": 5}}}, "instructions_overflow", "pack, context.tokens.instructions", "every request for it is refused",
     ),
@@ -357,6 +380,7 @@ DEFECTS: dict[str, Case] = {
 
 NOTES = {"trust_undeclared"}
 WARNINGS = {
+    "final_call_granted",
     "untrusted_evidence_unknown",
     "policy_gate_unused", "evidence_class_unknown", "above_safety_mode", "no_tools", "precondition_unestablished", "timeout_short",
     "planner_timeout_unusual", "tools_overflow",
@@ -423,6 +447,18 @@ SOUND: dict[str, dict[str, Any]] = {
     "short session": {"session": SessionRules(ttl_ms=30_001)},
     "webhook": {"notify": Notify(webhook="https://hooks.example/gates?x=1")},
     "grant over each step": {"policies": [Policy(name="p", expression="step.mode == 'network'", scope="step", effect="grant")]},
+    **{
+        f"grant of another call: {rule}": final(rule)
+        for rule in (
+            "step.tool == 'a.pay'", "'a.pay' == step.tool && step.params.amount < 5", "step.tool != 'a.tell'", "step.tool in ['a.pay', 'a.undo']",
+            "(step.tool == 'a.pay' || step.tool == 'a.undo') && step.params.amount < 5",
+        )
+    },
+    "grant of a call that is never granted": final(reversibility="irreversible", gates=("G",)),
+    "grant that is meant": final(reversibility="compensable"),
+    "grant of a call that waits for people": final(gates=("G",)),
+    "grant in a decision that waits for people": final() | decide(gates=("G",)),
+    "final call of local mode": final(mode="local_write"),
     "gate that covers a sequence": {"gates": [Gate(name="G", roles=("boss",), covers="sequence"), CONDITIONAL]},
     "policies of both scopes": {
         "policies": [

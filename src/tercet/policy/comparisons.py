@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -41,6 +42,58 @@ def named_tools(expression: str) -> frozenset[str]:
     return frozenset(
         each.text for each in compared_texts(expression) if each.step_field == "tool" and each.text
     )
+
+
+def may_match_tool(expression: str, tool: str) -> bool:
+    """Return whether a rule over one step may hold for a call of a tool: false only where it is certain from comparisons
+    of `step.tool`.
+    """
+    return _may_match(references.tokens(expression), tool)
+
+
+def _may_match(found: tuple[Token, ...], tool: str) -> bool:
+    if _split(found, "?") != [found]:
+        return True
+    if len(either := _split(found, "||")) > 1:
+        return any(_may_match(part, tool) for part in either)
+    if len(both := _split(found, "&&")) > 1:
+        return all(_may_match(part, tool) for part in both)
+    texts = [token.text for token in found]
+    if texts[:1] == ["("] and _closing(texts) == len(texts) - 1:
+        return _may_match(found[1:-1], tool)
+    named = {references.constant_value(token.text) for token in found if token.kind == "literal"}
+    shape = "".join("…" if token.kind == "literal" else token.text for token in found)
+    if shape in ("step.tool==…", "…==step.tool") or re.fullmatch(r"step\.toolin\[…(,…)*\]", shape):
+        return tool in named or any(not isinstance(name, str) for name in named)
+    if shape in ("step.tool!=…", "…!=step.tool"):
+        return tool not in named
+    return True
+
+
+def _split(found: tuple[Token, ...], operator: str) -> list[tuple[Token, ...]]:
+    """Return the parts of an expression between operators that are in no bracket."""
+    parts: list[tuple[Token, ...]] = []
+    depth = start = 0
+    for position, token in enumerate(found):
+        depth += (token.text in _OPENING) - (token.text in _CLOSING) if token.kind == "mark" else 0
+        ahead = "".join(each.text for each in found[position : position + len(operator)])
+        if depth == 0 and token.kind == "mark" and position >= start and ahead == operator:
+            parts.append(found[start:position])
+            start = position + len(operator)
+    return [*parts, found[start:]]
+
+
+def _closing(texts: list[str]) -> int:
+    """Return where the bracket closes that an expression starts with."""
+    depth = 0
+    for position, text in enumerate(texts):
+        depth += (text in _OPENING) - (text in _CLOSING)
+        if depth == 0:
+            return position
+    return -1
+
+
+_OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 
 
 def reads_list_order(expression: str) -> bool:

@@ -19,6 +19,7 @@ from tercet.critic.waits import find_early_effects
 from tercet.packs.checks import Check, Problems, dereferenced, fields_of, missing_field, offers, unknown_tool
 from tercet.packs.checks.templates import decision_of
 from tercet.packs.parts import PACK, Parts
+from tercet.policy.comparisons import may_match_tool
 from tercet.policy.expressions import ExpressionError, compile_planner, return_type
 
 
@@ -50,6 +51,29 @@ def _decisions_hold_back(parts: Parts, tool: ToolSpec) -> bool:
     if tool.mode is ApprovalMode.READ_ONLY or not offering:
         return False
     return all(_holds_back(parts, decision.gates) for decision in offering)
+
+
+def final_calls_are_not_granted(parts: Parts) -> Problems:
+    """No policy may grant a call that cannot be compensated, unless its tool says itself how reversible it is."""
+    for policy in parts.policies:
+        if policy.effect != "grant":
+            continue
+        for tool in parts.tools:
+            is_granted = tool.mode in _GRANTABLE and may_match_tool(policy.expression, tool.name)
+            is_silent = tool.reversibility is None and bool(tool.no_compensation.strip())
+            is_held_back = _holds_back(parts, tool.gates) or _decisions_hold_back(parts, tool)
+            if is_granted and is_silent and not is_held_back:
+                yield parts.warning(
+                    "final_call_granted",
+                    f"policy {policy.name}, effect",
+                    f"it may grant {tool.name}, which has no compensation, so that no person is asked: without a "
+                    "reversibility the tool counts as compensable",
+                    f'give {tool.name} reversibility = "irreversible", which is never granted, '
+                    'or "compensable" if the grant is meant',
+                )
+
+
+_GRANTABLE = (ApprovalMode.NETWORK, ApprovalMode.DELEGATED)
 
 
 def compensations_are_recorded(parts: Parts) -> Problems:
@@ -182,6 +206,7 @@ def irreversible_steps_come_last(parts: Parts) -> Problems:
 
 EFFECT_CHECKS: tuple[Check, ...] = (
     effects_are_gated,
+    final_calls_are_not_granted,
     compensations_are_recorded,
     compensations_fit,
     irreversible_steps_come_last,
