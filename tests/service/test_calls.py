@@ -312,6 +312,17 @@ async def test_only_a_hash_of_a_key_is_kept() -> None:
         assert not any(secret.encode() in each.data for each in stored)
 
 
+async def test_a_missing_scope_names_a_key_that_keeps_what_the_present_one_has() -> None:
+    """The command of the remedy makes a key with all scopes, roles and the tenant of the present one, and the missing one."""
+    async with open_desk() as desk:
+        key = await desk.key("fay", roles=("on call",), tenant="acme")
+        refused = await desk.rpc(key, "emergencyStop", kind="tenant")
+    where, _, line = refused["remedy"].partition(": ")
+    assert where == "an administrator makes a key with it, on the machine that has the journal"
+    words = "--scope read --scope run --scope answer --scope operate --tenant acme"
+    assert line == f"tercet api-keys create fay --role 'on call' {words}"
+
+
 async def test_a_scope_opens_only_its_own_methods() -> None:
     """A key that may only read starts nothing, answers nothing and stops nothing."""
     async with open_desk() as desk:

@@ -81,6 +81,7 @@ async def test_a_token_does_not_operate_unless_its_role_says_so(issuer: Issuer) 
     async with desk(issuer, operator_role="sre") as service:
         refused = await service.rpc(token(issuer, "rosa", "cfo"), "emergencyStop", **stop)
         assert refused["code"] == "scope_missing"
+        assert refused["remedy"] == "ask an administrator for the role 'sre', and sign in again"
         assert "stop" in await service.rpc(token(issuer, "sam", "sre"), "emergencyStop", **stop)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tercet.contracts.request import SIMULATED, Actor
-from tercet.engine.streams.credentials import PREFIX, ApiKey, ApiKeys, Scope
+from tercet.engine.streams.credentials import PREFIX, SCOPES, ApiKey, ApiKeys, Scope
 from tercet.service.errors import ServiceError
+
+DEFAULT_TENANT = "default"
+"""The tenant of keys for which `tercet api-keys create` names none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +28,8 @@ class Caller:
     """Whether the service runs in development mode, in which they may act as others."""
     call_key: str = ""
     """What names the call that they make among its repeats; empty without a request key."""
+    operator_role: str = ""
+    """The role of an issuer whose tokens have the scope `operate`; empty if there is none, or if it is not known."""
 
     def demand(self, scope: Scope) -> None:
         """Raise `ServiceError` if the credential does not have a scope."""
@@ -31,9 +37,24 @@ class Caller:
             raise ServiceError(
                 f"this credential does not have the scope {scope}",
                 code="scope_missing",
-                remedy=f"use a credential with it: tercet api-keys create {self.actor.id} --scope {scope}",
+                remedy=self._remedy(scope),
                 status=403,
             )
+
+    def _remedy(self, scope: Scope) -> str:
+        """Return how to get a credential that has a scope in addition to all that this one has."""
+        if self.actor.auth == "oidc":
+            named = (
+                f"{self.operator_role!r}"
+                if self.operator_role
+                else "that --oidc-operator-role of tercet serve names"
+            )
+            return f"ask an administrator for the role {named}, and sign in again"
+        scopes = [word for each in SCOPES if each in {*self.scopes, scope} for word in ("--scope", each)]
+        roles = [word for each in self.actor.roles for word in ("--role", each)]
+        tenant = [] if self.tenant == DEFAULT_TENANT else ["--tenant", self.tenant]
+        line = shlex.join(["tercet", "api-keys", "create", self.actor.id, *roles, *scopes, *tenant])
+        return f"an administrator makes a key with it, on the machine that has the journal: {line}"
 
     def acting_as(self, name: str) -> Caller:
         """Return the simulated actor that they act as; raises `ServiceError` outside of development mode."""

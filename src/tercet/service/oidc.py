@@ -299,6 +299,7 @@ def caller_of(found: TokenIdentity, operator_role: str) -> Caller:
         actor=Actor(id=found.subject, roles=found.roles, auth="oidc"),
         scopes=frozenset(scopes),
         credential=f"oidc:{found.subject}",
+        operator_role=operator_role,
     )
 
 
