@@ -17,7 +17,7 @@ from tercet.cli.sessions.session_view import show_session
 from tercet.contracts.gate import Gate
 from tercet.core import events as e
 from tercet.replay.run_data import read_run
-from tercet.view.events import RunData
+from tercet.view.events import RunData, describe
 from tercet.view.gate import GateView
 from tercet.view.html.graph import draw_plan
 from tercet.view.html.page import render
@@ -79,10 +79,10 @@ def test_a_two_person_approval_names_both_everywhere(workshop: Workshop) -> None
     assert (view.session.counts.approvals, "1 call, 2 approvals" in text) == (2, True)
 
 
-def test_a_compensated_step_is_not_shown_as_done(workshop: Workshop) -> None:
-    """In the list of steps, in the graph, in the headline of the run and on the terminal."""
+def compensated_run(workshop: Workshop, *, undo_failures: int = 0) -> RunData:
+    """Return a failed run whose one effect is compensated, by a call that fails so many times."""
     workshop.tool("do.it", compensate={"tool": "undo.it", "params": {}}, reversibility="compensable")
-    workshop.tool("undo.it", no_compensation="it undoes")
+    workshop.tool("undo.it", failing(undo_failures), no_compensation="it undoes")
     workshop.tool("fail.it", failing(99), no_compensation="it does nothing")
 
     async def main() -> RunData:
@@ -95,7 +95,12 @@ def test_a_compensated_step_is_not_shown_as_done(workshop: Workshop) -> None:
             assert result.status == "failed", result
             return await read_run(runtime.journal, "default", result.session_id)
 
-    run = workshop.run(main())
+    return workshop.run(main())
+
+
+def test_a_compensated_step_is_not_shown_as_done(workshop: Workshop) -> None:
+    """In the list of steps, in the graph, in the headline of the run and on the terminal."""
+    run = compensated_run(workshop)
     view = run_view(run)
     done, failed = view.plans[0].steps
     assert (done.mark, done.tone, done.word) == ("↶", "quiet", "compensated by undo.it")
@@ -105,6 +110,20 @@ def test_a_compensated_step_is_not_shown_as_done(workshop: Workshop) -> None:
     assert (drawing.nodes[0].mark, drawing.nodes[0].how) == ("↶", "compensated by undo.it")
     assert view.session.effects == ("a was compensated by undo.it.",)
     assert "a was compensated by undo.it" in shown(run)
+
+
+def test_a_failed_compensation_is_not_shown_as_skipped(workshop: Workshop) -> None:
+    """At the step, on the terminal, and in the line that is printed when it fails."""
+    run = compensated_run(workshop, undo_failures=99)
+    step = run_view(run).plans[0].steps[0]
+    assert (step.mark, step.tone, step.word) == ("✗", "bad", "compensation by undo.it: failed")
+    tries = run.state.steps["~a"].attempt
+    assert tries > 1
+    assert f"✗ ↶ a  undo.it  failed after {tries} attempts: " in shown(run)
+    skipped = next(event for event in run.events if isinstance(event, e.StepSkipped))
+    line = describe(skipped, run.state)
+    assert (line.mark, line.text) == ("✗", f"failed after {tries} attempts: its effect is still there")
+    assert describe(skipped).text == "failed: its effect may still be there"
 
 
 def test_the_numbers_of_a_run_agree(workshop: Workshop) -> None:

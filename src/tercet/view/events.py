@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tercet.contracts.evidence import Citation, Evidence
+from tercet.contracts.plan import compensated_step
 from tercet.contracts.policy import Policy
 from tercet.contracts.runs.saga import RollbackResult
 from tercet.contracts.values import references
@@ -142,6 +143,8 @@ def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - 
             is_ok, why = event.verdict.get("outcome") == "ok", reasons_text(event.verdict.get("reasons", ()))
             words = f"{'accepted' if is_ok else 'rejected'} the proposals of its lane"
             return view(*(("✓", "good") if is_ok else ("✗", "bad")), f"the critic {words}: {why}")
+        case e.StepSkipped() if compensated_step(event.step):
+            return view("✗", "bad", _compensation_failure(state.steps.get(event.step)))
         case e.StepSkipped():
             return view("○", "quiet", f"skipped: {skip_text(event.reason, _condition(state, event.step))}")
         case e.StepJudged(outcome="replan") if state.change is not None and state.change.step == event.step:
@@ -162,6 +165,21 @@ def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - 
             return view("?", "wait", _asked(event.kind, event.names))
         case _:
             return None
+
+
+def _compensation_failure(step: StepState | None) -> str:
+    """Return how a compensation failed, and whether the effect that it should have undone is still there."""
+    if step is None:
+        return "failed: its effect may still be there"
+    # A call that answered something unusable may have undone the effect.
+    is_certain = not step.attempt or step.outcome in ("not_done", "refused")
+    effect = "its effect is still there" if is_certain else "its effect may still be there"
+    return f"{failure_text(step.attempt)}: {effect}"
+
+
+def failure_text(attempts: int) -> str:
+    """Return `failed after N attempts`; `failed` for the first one."""
+    return f"failed after {attempts} attempts" if attempts > 1 else "failed"
 
 
 def lane_use(used: e.Complete | StepState) -> str:

@@ -13,7 +13,7 @@ from tercet.core.plans import read_plan
 from tercet.core.same_calls import find_compensations
 from tercet.core.state import State, StepState
 from tercet.view.diff import Revision, revisions
-from tercet.view.events import RunData, attempt_text, describe, describe_turn, lane_use
+from tercet.view.events import RunData, attempt_text, describe, describe_turn, failure_text, lane_use
 from tercet.view.text import duration_text, join_names, join_parts, reasons_text
 from tercet.view.vocabulary import (
     CALL_OUTCOMES,
@@ -260,8 +260,13 @@ def _compensation(state: State, step: StepState) -> Status | None:
     if made.status == "done":
         mark, tone, word = CALL_OUTCOMES["compensated"]
         return Status(mark, tone, f"{word} by {undo.tool}")
-    mark, tone, word = STEPS[made.status]
+    mark, tone, word = compensation_status(made)
     return Status(mark, tone, f"compensation by {undo.tool}: {word}")
+
+
+def compensation_status(step: StepState) -> Status:
+    """Return the state of a compensating step, which is never left out: it is recorded as skipped once it has failed."""
+    return STEPS["failed" if step.status == "skipped" else step.status]
 
 
 def step_error(state: StepState, when: str | None = None) -> str:
@@ -287,6 +292,8 @@ def progress_text(state: StepState, latency_ms: int | None, *, is_over: bool, wh
             return f"waits at gate {state.gate.rpartition('.')[2]}"
         case "pending":
             return ""
+        case "skipped" if state.compensates:
+            return join_parts((failure_text(state.attempt), state.error), ": ")
         case _:
             return join_parts((f"{STEPS[state.status].word}{again}", error), ": ")
 

@@ -28,7 +28,7 @@ from tercet.core.plans import read_plan
 from tercet.core.state import State, StepState
 from tercet.core.transcript import timestamp
 from tercet.view.events import describe_turn, scores
-from tercet.view.plan import progress_text
+from tercet.view.plan import compensation_status, progress_text
 from tercet.view.refusal import CallRefusal
 from tercet.view.session import answer_lines, budget_use, compensated_steps, count_run
 from tercet.view.terminal.gate import QUOTE, show_gate, undo_text
@@ -162,12 +162,15 @@ def _show_undo(screen: Screen, undo: e.Undo, step: StepState | None) -> None:
     if step is None:
         screen.put(undo_text(msgspec.to_builtins(undo)), rest="  ")
         return
-    mark, tone, _ = STEPS[step.status]
+    mark, tone, _ = compensation_status(step)
     name, tool = printable(step_text(undo.name)), printable(undo.tool, 80)
     progress = "compensated" if step.status == "done" else progress_text(step, None, is_over=False)
     screen.put(
         Text.assemble(
-            (f"{mark} ", STYLES[tone]), (f"{name}  ", "bold"), tool, (f"  {printable(progress, 400)}", "dim")
+            (f"{mark} ", STYLES[tone]),
+            (f"{name}  ", "bold"),
+            tool,
+            (f"  {printable(progress, 400)}", "red" if tone == "bad" else "dim"),
         ),
         rest="  ",
     )
