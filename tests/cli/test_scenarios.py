@@ -170,6 +170,60 @@ answers = [{ gate = "BOSS", by = "bea" }, { gate = "reconcile", by = "bea", answ
     assert done.json["scenarios"][0]["mismatches"] == []
 
 
+NOTE = """
+from tercet import tool
+
+@tool("till.note", mode="network", trust="trusted", authority=[], no_compensation="sent", reversibility="compensable")
+def note(text: str) -> str:
+    return "sent"
+"""
+
+
+def noting(steps: int, answers: str, expect: str) -> str:
+    """Return a scenario with calls that wait for an approval without a name, all at once."""
+    plan = ", ".join(
+        f'{{ id = "n{i}", tool = "till.note", params = {{ text = "{i}" }} }}' for i in range(steps)
+    )
+    results = 'results = [{ tool = "till.note", value = "ok" }]'
+    return f'[[scenario]]\nname = "notes"\nplan = {{ steps = [{plan}] }}\n{results}\nanswers = [{answers}]\nexpect = {expect}\n'
+
+
+def test_an_approval_without_a_name_can_be_answered(tercet: Tercet, till: Path) -> None:
+    """`approval` stands for it, in answers and in the expected gates."""
+    (till / "tools.py").write_text(NOTE, encoding="utf-8")
+    expect = '{ status = "completed", gates = ["approval"], calls = ["till.note"] }'
+    write(till, noting(1, '{ gate = "approval", by = "bea" }', expect))
+    done = tercet("test", till, "--json")
+    assert (done.code, done.json["scenarios"][0]["mismatches"]) == (0, [])
+
+
+def test_approval_does_not_choose_between_two_gates(tercet: Tercet, till: Path) -> None:
+    """Where two calls wait without a name, the answer is given to neither, and both steps are named."""
+    (till / "tools.py").write_text(NOTE, encoding="utf-8")
+    write(till, noting(2, '{ gate = "approval", by = "bea" }', '{ status = "awaiting_gate" }'))
+    done = tercet("test", till, "--json")
+    (mismatch,) = done.json["scenarios"][0]["mismatches"]
+    assert (done.code, done.json["scenarios"][0]["calls"]) == (5, [])
+    assert mismatch["actual"].startswith("n0 and n1 wait at once")
+
+
+@pytest.mark.parametrize("pack", ["BOSS", "approval"])
+def test_a_run_that_waits_unexpectedly_names_the_step_and_the_answer(
+    pack: str, tercet: Tercet, till: Path
+) -> None:
+    """The text can be copied into the scenario, which then passes but for the approver."""
+    if pack == "BOSS":
+        write(till, paying("", '{ status = "completed" }'))
+    else:
+        (till / "tools.py").write_text(NOTE, encoding="utf-8")
+        write(till, noting(1, "", '{ status = "completed" }'))
+    (mismatch,) = tercet("test", till, "--json").json["scenarios"][0]["mismatches"]
+    step = "a" if pack == "BOSS" else "n0"
+    assert mismatch["actual"] == (
+        f'awaiting_gate: step {step} waits at {pack}; to answer, write answers = [{{ gate = "{pack}", by = "…" }}]'
+    )
+
+
 def test_a_pack_without_scenarios_says_how_to_write_one(tercet: Tercet, till: Path) -> None:
     """Testing nothing is not a success."""
     done = tercet("test", till, "--json")

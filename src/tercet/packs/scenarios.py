@@ -20,7 +20,7 @@ from tercet.packs.pack import Pack
 from tercet.packs.parts import Parts
 
 FOLDER = "scenarios"
-QUESTIONS = ("escalation", "reconcile", "rollback")
+QUESTIONS = ("approval", "compensation", "escalation", "output", "reconcile")
 """Gates without a name in the pack, by their kind."""
 _HARMLESS = (ApprovalMode.READ_ONLY, ApprovalMode.LOCAL_WRITE)
 

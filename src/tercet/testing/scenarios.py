@@ -19,6 +19,9 @@ from tercet.contracts.prices import TokenPrices
 from tercet.contracts.question import ModelFault
 from tercet.contracts.request import Actor, Request
 from tercet.contracts.shape import JsonObject
+from tercet.core.fold.base import answers_to
+from tercet.core.state import OpenGate
+from tercet.engine.lists import PendingGate
 from tercet.packs import Pack
 from tercet.packs.scenarios import LoadedScenario
 from tercet.runtime import RunResult, Runtime, RuntimeOptions
@@ -89,7 +92,7 @@ def run_scenario(pack: Pack, loaded: LoadedScenario) -> ScenarioResult:
         mismatches=(),
         seconds=time.monotonic() - began,
     )
-    found = (*play.mismatches, *_compare(scenario.expect, outcome))
+    found = (*play.mismatches, *_compare(scenario.expect, outcome, play.waits_for))
     if error is not None and not found and scenario.expect.code != error.code:
         found = (Mismatch(field="run", expected="a run", actual=str(error)),)
     return replace(outcome, mismatches=found)
@@ -111,8 +114,10 @@ async def _run(play: _Play, pack: Pack, loaded: LoadedScenario, clock: VirtualCl
             actor=Actor(id=scenario.actor),
         )
         ended = await play.answer_gates(runtime, result)
-        refusal = find_refusal(await runtime.state(ended.session_id))
+        state = await runtime.state(ended.session_id)
+        refusal = find_refusal(state)
         play.code = refusal.code if refusal else ""
+        play.waits_for = next((_missing_answer(gate) for gate in state.gates.values()), "")
         return ended
 
 
@@ -126,6 +131,8 @@ class _Play:
     mismatches: list[Mismatch] = field(default_factory=list[Mismatch])
     code: str = ""
     """The code of the refusal, if a call was refused at dispatch."""
+    waits_for: str = ""
+    """The gate at which it waits in the end, and the answer that is missing."""
     used: Counter[int] = field(default_factory=Counter[int])
 
     def stand_in(self, pack: Pack) -> Pack:
@@ -193,6 +200,11 @@ class _Play:
             if answer is None:
                 break
             left.remove(answer)
+            if problem := await _find_ambiguity(runtime, gate):
+                self.mismatches.append(
+                    Mismatch(field="answers", expected="one open approval", actual=problem)
+                )
+                break
             if await self._give(runtime, gate.id, answer):
                 result = await runtime.resume(result.session_id)
         for answer in left:
@@ -215,6 +227,24 @@ class _Play:
             expected = f"{answer.by} is refused with {answer.refused}"
             self.mismatches.append(Mismatch(field="answers", expected=expected, actual="the answer counts"))
         return True
+
+
+async def _find_ambiguity(runtime: Runtime, gate: PendingGate) -> str:
+    """Return the open approvals without a name if `approval` could mean more than one of them; else an empty text."""
+    if gate.names or gate.kind != "approval":
+        return ""
+    state = await runtime.state(gate.session_id)
+    steps = [each.step for each in state.gates.values() if each.kind == "approval" and not each.names]
+    return f"{' and '.join(steps)} wait at once: give their tools gates with names" if len(steps) > 1 else ""
+
+
+def _missing_answer(gate: OpenGate) -> str:
+    """Return the step that waits at a gate, and the answer that a scenario would give."""
+    name = next(iter((*gate.unmet, *gate.names)), "") or gate.kind
+    options = gate.shown.get("options", answers_to(gate))
+    said = "" if "approve" in options else f', answer = "{next(iter(options))}"'
+    who = f"step {gate.step}" if gate.step else "the run"
+    return f'{who} waits at {name}; to answer, write answers = [{{ gate = "{name}", by = "…"{said} }}]'
 
 
 async def _answer(runtime: Runtime, gate: str, answer: Answer) -> None:
@@ -245,14 +275,12 @@ def _answer_of(result: ToolResult) -> Any:
     return result.value
 
 
-def _compare(expect: Expectation, outcome: ScenarioResult) -> Iterator[Mismatch]:
+def _compare(expect: Expectation, outcome: ScenarioResult, waits_for: str) -> Iterator[Mismatch]:
     for name in ("verdict", "code", "status", "gates", "calls"):
         expected = getattr(expect, name)
         actual = getattr(outcome, name)
         if expected is not None and expected != actual:
-            shown = (
-                f"{actual}: {outcome.gates[-1]}" if actual == "awaiting_gate" and outcome.gates else actual
-            )
+            shown = f"{actual}: {waits_for}" if actual == "awaiting_gate" and waits_for else actual
             yield Mismatch(field=name, expected=expected, actual=shown)
     for name, value in (expect.outputs or {}).items():
         if name not in outcome.outputs or outcome.outputs[name] != value:

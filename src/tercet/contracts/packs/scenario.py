@@ -37,7 +37,9 @@ class Answer(Authored):
     """What a person answers at a gate of a scenario."""
 
     gate: str
-    """The name of the gate, or the kind of a question that has none: `escalation`, `reconcile` or `rollback`."""
+    """The name of the gate, or the kind of one without a name: `approval`, `compensation`, `escalation`, `output` or
+    `reconcile`. `approval` is the approval that every network or delegated call waits for; one of them may be open.
+    """
     by: str
     """The id of an actor."""
     answer: GateAnswer = "approve"
