@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tercet.contracts.errors import TercetError
+from tercet.contracts.personal import find_tokens
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.values import pointer, references
 from tercet.contracts.values.references import Place, Reference, Selection
@@ -26,6 +27,7 @@ MAX_SELECTED_FROM = 200_000
 """The maximum number of items that the selections of one value, or of one plan at review, read together, per condition."""
 NOTHING_SELECTED = "nothing_selected"
 NOT_COMPARABLE = "not_comparable"
+PERSONAL_TOKEN = "personal_token"  # noqa: S105 - no password
 _NODE_BYTES = 4
 """The size that a number, or a container without its members, counts as."""
 
@@ -135,7 +137,19 @@ def evaluate(
     outcome = evaluate_planner(expression, values)
     if outcome.error is not None:
         raise ResolutionError(f"{expression!r} fails: {outcome.error}")
+    _demand_passed_on(expression, outcome.value, values)
     return outcome.value
+
+
+def _demand_passed_on(expression: str, value: Any, values: Mapping[str, Any]) -> None:
+    """Raise `ResolutionError` for a computed token of a personal value: it could be any subject's."""
+    computed = set(find_tokens(value))
+    if computed and not computed.issubset(find_tokens(dict(values))):
+        raise ResolutionError(
+            f"{expression[:80]!r} puts together the token of a personal value",
+            code=PERSONAL_TOKEN,
+            remedy="refer to the value itself",
+        )
 
 
 def _demand_bounded(expression: str, values: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from tercet.contracts.outputs.exit import ExitDecision
 from tercet.contracts.outputs.repair import Escalation
+from tercet.contracts.personal import find_tokens
 from tercet.contracts.plan import Plan
 from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.record import MemoryProposal
@@ -52,6 +53,10 @@ def finish(run: Run, command: c.Finish, answer: Now) -> Made:
             outputs[name] = resolver.resolve(value)
         except ResolutionError as error:
             missing[name] = error.message
+        else:
+            if state.start.personal and _has_foreign(outputs[name], state.start.personal, config):
+                del outputs[name]
+                missing[name] = "it holds the token of a personal value that is not of this session"
     for name in plan.declared_outputs:
         if name in outputs:
             continue
@@ -63,6 +68,12 @@ def finish(run: Run, command: c.Finish, answer: Now) -> Made:
             missing[name] = "no result carried it"
     memory = tuple(_proposed_memories(config, plan, results))
     return made(e.OutputsProduced(at=answer.at, outputs=outputs, missing=missing, memory=memory))
+
+
+def _has_foreign(value: Any, key: str, config: RunConfig) -> bool:
+    """Return whether a value holds a token that is neither of the session's own subject nor in its evidence."""
+    others = {token for token in find_tokens(value) if not token.startswith(f"[personal:{key}:")}
+    return bool(others) and not others.issubset(find_tokens(config.evidence))
 
 
 def score_run(run: Run, command: c.Score, answer: History) -> Made:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,7 +39,13 @@ from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal
 
 ERASED_CODE = "subject_erased"
-
+FOREIGN_CODE = "personal_token"
+_EVIDENCE_EVENTS = (
+    b'"session_started"',
+    b'"session_migrated"',
+    b'"evidence_retrieved"',
+    b'"evidence_fetched"',
+)
 
 _MOST_KNOWN = 256
 """The number of sessions whose tokens a vault remembers; those of others are read again."""
@@ -51,11 +58,25 @@ class Known:
         self.tokens: dict[str, None] = {}
         self._position = 0
         self._blobs: set[str] = set()
+        self._facts: dict[str, None] = {}
+        self._from_evidence: set[str] = set()
+
+    def own(self, start: e.SessionStarted) -> tuple[str, ...]:
+        """Return the tokens of the session's own subject, and those in the evidence that it was given."""
+        return tuple(token for token in self.tokens if self.is_own(start, token))
+
+    def is_own(self, start: e.SessionStarted, token: str) -> bool:
+        """Return whether the session may open a token; one of another subject only came with evidence."""
+        found = TOKEN.fullmatch(token)
+        is_subject = found is not None and bool(start.personal) and found.group(1) == start.personal
+        return is_subject or token in self._from_evidence
 
     async def refresh(self, journal: Journal, tenant: str, session: str) -> None:
         """Read the events recorded since the last time."""
         while events := await journal.read(tenant, session, after=self._position):
             self._add(each.data for each in events)
+            for each in events:
+                self._facts |= dict.fromkeys(_facts_of(each.data))
             self._position = events[-1].seq
         after = ""
         while digests := await journal.blob_digests(tenant, session, after=after):
@@ -63,11 +84,31 @@ class Known:
             self._add([await journal.blob(tenant, digest) for digest in new])
             self._blobs.update(new)
             after = digests[-1]
+        for digest in self._facts:
+            self._from_evidence.update(_tokens_in(await journal.blob(tenant, digest)))
+        self._facts.clear()
 
     def _add(self, stored: Iterable[bytes]) -> None:
         for data in stored:
-            if b"[personal:" in data:
-                self.tokens |= {found.group(): None for found in TOKEN.finditer(data.decode("latin-1"))}
+            self.tokens |= dict.fromkeys(_tokens_in(data))
+
+
+class _Pinned(msgspec.Struct, frozen=True):
+    """The digests of the facts in an event that gives a session evidence."""
+
+    evidence: Any = ""
+    facts: Any = ""
+
+
+def _facts_of(event: bytes) -> Iterator[str]:
+    if any(tag in event for tag in _EVIDENCE_EVENTS):
+        pinned = msgspec.json.decode(event[event.index(b"{") :], type=_Pinned)
+        yield from (each for each in (pinned.evidence, pinned.facts) if isinstance(each, str) and each)
+
+
+def _tokens_in(stored: bytes) -> Iterator[str]:
+    if b"[personal:" in stored:
+        yield from (found.group() for found in TOKEN.finditer(stored.decode("latin-1")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,14 +244,14 @@ class Vault:
         """Return the guard of a call to a tool."""
         return CallGuard(self, start, tool)
 
-    async def known_tokens(self, session: str) -> tuple[str, ...]:
+    async def known(self, session: str) -> Known:
         """Return the tokens of the personal values that a session has recorded so far."""
         known = self._known.setdefault(session, Known())
         self._known.move_to_end(session)
         if len(self._known) > _MOST_KNOWN:
             self._known.popitem(last=False)
         await known.refresh(self.journal, self.tenant, session)
-        return tuple(known.tokens)
+        return known
 
 
 def cite_sealed(fact: Fact, sealed: Evidence) -> Fact:
@@ -249,7 +290,17 @@ class CallGuard:
                 is_retriable=False,
             )
         vault, asked = self._vault, list(find_tokens(params))
-        around = await vault.known_tokens(self._start.session) if self._start.personal else ()
+        around: tuple[str, ...] = ()
+        if asked or self._start.personal:
+            known = await vault.known(self._start.session)
+            around = known.own(self._start) if self._start.personal else ()
+            if not all(known.is_own(self._start, token) for token in asked):
+                raise NotSent(
+                    f"{self._tool} would receive a personal value that is not of this session",
+                    code=FOREIGN_CODE,
+                    remedy="refer to values of the request, of evidence and of results",
+                    is_retriable=False,
+                )
         texts = await unseal_all(vault.journal, vault.tenant, (*asked, *around))
         if any(texts[token] is None for token in asked):
             raise self._erased()
@@ -325,11 +376,22 @@ async def seal_message(journal: Journal, tenant: str, message: Message, state: S
     Values that the session knows are found wherever they are; others only in parameters and results that are marked.
     """
     start = state.start
-    if not start.personal:
+    written = set(find_tokens(msgspec.to_builtins(message)))
+    has_marks = bool(start.personal) or (written and (await read_marks(journal, tenant, state)).has_marks)
+    if not has_marks:
         return message
     known = Known()
     await known.refresh(journal, tenant, start.session)
-    texts = await unseal_all(journal, tenant, known.tokens)
+    own = known.own(start)
+    if not written.issubset(own):
+        raise UsageError(
+            "an answer cannot hold the token of a personal value that is not of this session",
+            code=FOREIGN_CODE,
+            remedy="write the value itself",
+        )
+    if not start.personal:
+        return message
+    texts = await unseal_all(journal, tenant, own)
     tokens = {text: token for token, text in texts.items() if text}
     if isinstance(message, Reply) and (message.changes or message.value is not None):
         message = await _seal_reply(journal, tenant, message, state, tokens)
@@ -350,7 +412,15 @@ async def _seal_reply(
     if key is None or not (marks.params or marks.result):
         return reply
     vault = Vault(journal, tenant, PersonalMarks())
-    sealing = vault.sealing(key, tokens)
+    opened = {token: text for text, token in tokens.items()}
+    seal_text = vault.sealing(key, tokens)
+
+    def sealing(text: str) -> str:
+        # A token inside of a text is opened first: one that was sealed again would reach the tool as a token.
+        return (
+            text if TOKEN.fullmatch(text) else seal_text(TOKEN.sub(lambda found: _open(opened, found), text))
+        )
+
     changes = {
         where: map_texts(value, sealing) if _is_marked(where, marks.params) else value
         for where, value in reply.changes.items()
@@ -359,6 +429,16 @@ async def _seal_reply(
     for path in marks.result:
         value = map_field(value, path, sealing)
     return msgspec.structs.replace(reply, changes=changes, value=value)
+
+
+def _open(texts: Mapping[str, str], found: re.Match[str]) -> str:
+    if (text := texts.get(found.group())) is None:
+        raise UsageError(
+            "an answer refers to a personal value that was erased",
+            code=ERASED_CODE,
+            remedy="write the value itself",
+        )
+    return text
 
 
 def _is_marked(where: str, paths: Iterable[str]) -> bool:
