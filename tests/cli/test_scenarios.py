@@ -228,6 +228,9 @@ def test_a_pack_without_scenarios_says_how_to_write_one(tercet: Tercet, till: Pa
     """Testing nothing is not a success."""
     done = tercet("test", till, "--json")
     assert (done.code, done.json["error"]["code"]) == (2, "no_scenarios")
+    lines = done.json["error"]["remedy"].partition("input: ")[2].split(" | ")
+    write(till, "\n".join(lines))
+    assert tercet("test", till, "--json").code == 5
 
 
 @pytest.mark.parametrize("flavours", [(), *((name,) for name in FLAVOURS), tuple(FLAVOURS)], ids=str)

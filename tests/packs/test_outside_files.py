@@ -258,6 +258,7 @@ def test_all_operations_may_be_tools(write_pack: WritePack) -> None:
     text = text[: text.index('[[service.tool]]\noperation = "sendHold"')]
     problems = found(write_pack({**FILES, "http.toml": text}))
     assert {"ungated", "compensation_missing", "above_safety_mode"} == set(problems)
+    assert 'compensate = { tool = "…", params = { … } }' in problems["compensation_missing"].remedy
 
 
 @pytest.mark.parametrize("name", ["http.toml", "commands.toml"])

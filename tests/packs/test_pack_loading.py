@@ -524,6 +524,21 @@ def test_tools_made_before_the_file_failed_are_still_checked(write_pack: WritePa
     assert {"tools_failed", "compensation_missing", "ungated"} <= codes
 
 
+@pytest.mark.parametrize(
+    ("file", "known"),
+    [("template/a.json", "templates"), ("Templates/a.json", "templates"), ("senarios/a.toml", "scenarios"), ("evidences/a.json", "evidence")],
+)  # fmt: skip
+def test_a_misspelt_folder_is_named(file: str, known: str, write_pack: WritePack) -> None:
+    """A folder that looks like one of a pack gets a warning; one with other files is left alone."""
+    (problem,) = check_folder(write_pack({file: "{}"}))
+    folder = file.partition("/")[0]
+    assert (problem.code, problem.severity, problem.file) == ("unknown_folder", "warning", f"{folder}/")
+    assert problem.remedy == f"did you mean {known}/?"
+    assert (
+        check_folder(write_pack({f"{folder}/notes.md": "", f"plans_of/{file}": "{}"}, folder="other")) == ()
+    )
+
+
 def test_an_interruption_is_not_a_problem_of_the_pack(write_pack: WritePack) -> None:
     """Ctrl-C while a pack is loading reaches whoever waits for it, and leaves no module behind."""
     before = pack_modules()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -197,6 +199,10 @@ def test_a_callable_object_can_be_a_tool() -> None:
 class Opaque: ...
 
 
+class TypingDict(typing.TypedDict):
+    bed: str
+
+
 def unannotated(function: Callable[..., Any]) -> Callable[..., Any]:
     function.__annotations__.clear()
     return function
@@ -209,6 +215,7 @@ def takes_unannotated(order_id: str) -> None: ...
 def takes_by_position(order_id: str, /) -> None: ...
 def takes_opaque(thing: Opaque) -> None: ...
 def gives_opaque() -> Opaque: ...
+def takes_typing_dict(bed: TypingDict) -> None: ...
 def takes_unimported(amount: Decimal) -> None: ...
 def takes_maybe_context(ctx: ToolContext | None = None) -> None: ...
 
@@ -222,6 +229,11 @@ def takes_maybe_context(ctx: ToolContext | None = None) -> None: ...
         (takes_by_position, r"order_id by position only .*drop the '/'"),
         (takes_opaque, r"a type for a parameter that JSON Schema cannot describe"),
         (gives_opaque, r"a type for the result that JSON Schema cannot describe"),
+        pytest.param(
+            takes_typing_dict,
+            r"from typing_extensions import TypedDict",
+            marks=pytest.mark.skipif(sys.version_info >= (3, 12), reason="Pydantic takes it from 3.12 on"),
+        ),
         (takes_unimported, r"'Decimal' is not defined .*at the top of the module"),
         (takes_maybe_context, r"annotate it as ctx: ToolContext"),
     ],

@@ -113,6 +113,15 @@ class Draft:
             return []
         return [str(PurePosixPath(name, entry)) for entry in entries if entry.endswith(suffix)]
 
+    def list_folders(self) -> list[str]:
+        """Return the folders inside the pack, without links, ordered by name; none if they cannot be listed."""
+        try:
+            return sorted(
+                entry.name for entry in self.folder.iterdir() if entry.is_dir() and not entry.is_symlink()
+            )
+        except OSError:
+            return []
+
     def _is_own_file(self, name: str) -> bool:
         """Return whether a name is a regular file inside the folder, without links."""
         path = PurePosixPath(name)

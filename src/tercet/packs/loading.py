@@ -32,6 +32,7 @@ from tercet.packs.declarations import (
     read_pack_file,
     read_tuning,
 )
+from tercet.packs.evidence_files import FOLDER as EVIDENCE
 from tercet.packs.evidence_files import read_evidence
 from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
 from tercet.packs.mcp_tools import read_mcp_tools
@@ -40,6 +41,7 @@ from tercet.packs.python_tools import USUAL_FILE, read_tools
 from tercet.tools.tool import Tool
 
 TEMPLATES = "templates"
+SCENARIOS = "scenarios"
 
 
 def read_templates(draft: Draft) -> tuple[Plan, ...]:
@@ -75,6 +77,10 @@ _TOML_FILES = (
     COMMANDS_FILE,
     TUNING_FILE,
 )
+
+
+_FOLDERS = {EVIDENCE: ".json", SCENARIOS: ".toml", TEMPLATES: ".json"}
+"""The folders that a pack reads, and how the names of their files end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,10 +196,20 @@ def _is_pack(draft: Draft, shown: str) -> bool:
 
 
 def _note_ignored_files(draft: Draft) -> None:
-    """Warn about a TOML file with an unknown name, which is probably misspelt."""
+    """Note TOML files with an unknown name, and folders whose name is close to one that is read."""
     for name in draft.list_files(".", ".toml"):
         if name not in _TOML_FILES:
             stems = [known.removesuffix(".toml") for known in _TOML_FILES]
             near = get_close_matches(name.removesuffix(".toml"), stems, n=1)
             remedy = f"did you mean {near[0]}.toml?" if near else f"a pack reads {', '.join(_TOML_FILES)}"
             draft.note("unknown_file", f"{name} is not read", remedy, file=name)
+    for name in draft.list_folders():
+        near = get_close_matches(name.lower(), list(_FOLDERS), n=1, cutoff=0.8)
+        if name not in _FOLDERS and near and draft.list_files(name, _FOLDERS[near[0]]):
+            draft.note(
+                "unknown_folder",
+                "this folder is not read",
+                f"did you mean {near[0]}/?",
+                file=f"{name}/",
+                severity="warning",
+            )

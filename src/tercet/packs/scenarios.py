@@ -43,7 +43,8 @@ def load_scenarios(path: str | os.PathLike[str], pack: Pack) -> tuple[LoadedScen
         raise UsageError(
             f"{path} has no scenarios",
             code="no_scenarios",
-            remedy=f"write one: a file {FOLDER}/first.toml with [[scenario]]",
+            remedy=f"write {FOLDER}/first.toml with these lines, and your own input: [[scenario]] | "
+            'name = "a tomato gets water" | input = { plant = "tomato" } | expect = { status = "completed" }',
         )
     return loaded
 

@@ -212,6 +212,12 @@ def _without_title(schema: JsonObject) -> JsonObject:
 
 
 def _undescribable(function: Callable[..., Any], what: str, error: PydanticUserError) -> SignatureError:
+    if error.code == "typed-dict-version":
+        return SignatureError(
+            f"tool function {name_of(function)} has a TypedDict from typing for {what}, which Python before 3.12 does not "
+            "describe completely",
+            remedy="import it so: from typing_extensions import TypedDict",
+        )
     return SignatureError(
         f"tool function {name_of(function)} has a type for {what} that JSON Schema cannot describe: "
         f"{error.message.splitlines()[0]}",

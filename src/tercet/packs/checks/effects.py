@@ -22,6 +22,9 @@ from tercet.packs.parts import PACK, Parts
 from tercet.policy.comparisons import may_match_tool
 from tercet.policy.expressions import ExpressionError, compile_planner, return_type
 
+_PYTHON = "python"
+"""The adapter of tools that are declared in Python; all others are declared in TOML."""
+
 
 def effects_are_gated(parts: Parts) -> Problems:
     """A destructive or irreversible tool waits for a gate without a condition, in every decision that offers it."""
@@ -86,7 +89,9 @@ def compensations_are_recorded(parts: Parts) -> Problems:
                 "compensation_missing",
                 place,
                 f"it is {tool.effective_reversibility} and does not say how its effect is compensated",
-                'give compensate={"tool": …, "params": …}, or no_compensation="why there is none"',
+                'give compensate={"tool": …, "params": …}, or no_compensation="why there is none"'
+                if tool.adapter == _PYTHON
+                else 'give compensate = { tool = "…", params = { … } }, or no_compensation = "why there is none"',
             )
         if tool.compensate is not None and tool.no_compensation.strip():
             yield parts.problem(
@@ -118,7 +123,9 @@ def compensations_fit(parts: Parts) -> Problems:
                 "compensation_malformed",
                 place,
                 message,
-                'write {"$from": "self#/field"} for the result, {"$from": "params#/name"} for a parameter',
+                'write {"$from": "self#/field"} for the result, {"$from": "params#/name"} for a parameter'
+                if tool.adapter == _PYTHON
+                else 'write { "$from" = "self#/field" } for the result, { "$from" = "params#/name" } for a parameter',
             )
 
 
