@@ -88,8 +88,10 @@ async def test_values_of_the_session_may_be_put_into_texts() -> None:
     async with Runtime(_pack(seen), "memory:") as runtime:
         look = {"id": "l", "tool": "crm.look", "params": {"email": {"$cel": "'<' + request.email + '>'"}}}
         result = await runtime.run(_request("cus_66", MINE), plan={"steps": [look]})
-    assert result.status == "completed"
-    assert seen == [f"<{MINE}>"]
+        look = {"id": "l", "tool": "crm.look", "params": {"email": {"$cel": f"'<{MINE}>' + '!'"}}}
+        again = await runtime.run(_request("cus_66", MINE), plan={"steps": [look]})
+    assert (result.status, again.status) == ("completed", "completed")
+    assert seen == [f"<{MINE}>", f"<{MINE}>!"]
 
 
 async def test_evidence_of_another_subject_is_opened() -> None:

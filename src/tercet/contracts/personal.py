@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Annotated, Any, cast
 
 from pydantic import Field
@@ -58,12 +59,13 @@ class PersonalMarks(Authored):
 
 
 def find_tokens(value: Any) -> Iterator[str]:
-    """Yield every token in the texts of a JSON value, also repeatedly."""
+    """Yield every token in the texts and keys of a JSON value, also repeatedly."""
     if isinstance(value, str):
         if "[personal:" in value:
             yield from (found.group() for found in TOKEN.finditer(value))
     elif isinstance(value, dict):
-        for each in cast("dict[str, Any]", value).values():
+        for name, each in cast("dict[str, Any]", value).items():
+            yield from find_tokens(name)
             yield from find_tokens(each)
     elif isinstance(value, list | tuple):
         for each in cast("list[Any]", value):
@@ -71,14 +73,57 @@ def find_tokens(value: Any) -> Iterator[str]:
 
 
 def map_texts(value: Any, change: Callable[[str], Any]) -> Any:
+    """Return a JSON value with every text in it changed, also the keys of objects."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        changed: dict[str, Any] = {}
+        for name, each in cast("dict[str, Any]", value).items():
+            changed[_unused(change(name), changed)] = map_texts(each, change)
+        return changed
+    if isinstance(value, list | tuple):
+        return [map_texts(each, change) for each in cast("list[Any]", value)]
+    return value
+
+
+def _unused(name: str, used: dict[str, Any]) -> str:
+    """Return a name that is not used yet: several keys may have become `erased`."""
+    if name not in used:
+        return name
+    return next(numbered for number in count(2) if (numbered := f"{name} ({number})") not in used)
+
+
+def map_values(value: Any, change: Callable[[str], Any]) -> Any:
     """Return a JSON value with every text in it changed; keys of objects stay."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {name: map_texts(each, change) for name, each in cast("dict[str, Any]", value).items()}
+        return {name: map_values(each, change) for name, each in cast("dict[str, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [map_texts(each, change) for each in cast("list[Any]", value)]
+        return [map_values(each, change) for each in cast("list[Any]", value)]
     return value
+
+
+def find_keys(value: Any) -> Iterator[str]:
+    """Yield the keys of all objects in a JSON value."""
+    if isinstance(value, dict):
+        for name, each in cast("dict[str, Any]", value).items():
+            yield name
+            yield from find_keys(each)
+    elif isinstance(value, list | tuple):
+        for each in cast("list[Any]", value):
+            yield from find_keys(each)
+
+
+def blank_field(value: Any, path: str) -> Any:
+    """Return a JSON value without what is at a path."""
+    name, _, rest = path.partition(".")
+    if isinstance(value, list | tuple):
+        return [blank_field(each, path) for each in cast("list[Any]", value)]
+    if not isinstance(value, dict) or name not in value:
+        return cast("Any", value)
+    found = cast("dict[str, Any]", value)
+    return {**found, name: blank_field(found[name], rest) if rest else None}
 
 
 def map_field(value: Any, path: str, change: Callable[[str], Any]) -> Any:
@@ -90,7 +135,7 @@ def map_field(value: Any, path: str, change: Callable[[str], Any]) -> Any:
         return cast("Any", value)
     found = cast("dict[str, Any]", value)
     inside = found[name]
-    return {**found, name: map_field(inside, rest, change) if rest else map_texts(inside, change)}
+    return {**found, name: map_field(inside, rest, change) if rest else map_values(inside, change)}
 
 
 def read_field(value: Any, path: str) -> Any:

@@ -144,7 +144,7 @@ def evaluate(
 def _demand_passed_on(expression: str, value: Any, values: Mapping[str, Any]) -> None:
     """Raise `ResolutionError` for a computed token of a personal value: it could be any subject's."""
     computed = set(find_tokens(value))
-    if computed and not computed.issubset(find_tokens(dict(values))):
+    if computed and not computed.issubset((*find_tokens(dict(values)), *find_tokens(expression))):
         raise ResolutionError(
             f"{expression[:80]!r} puts together the token of a personal value",
             code=PERSONAL_TOKEN,

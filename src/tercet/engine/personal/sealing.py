@@ -118,6 +118,7 @@ async def list_erased(journal: Journal, tenant: str, events: Sequence[bytes]) ->
 def _places(path: str, value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for name, each in cast("dict[str, Any]", value).items():
+            yield from ((path, token) for token in find_tokens(name))
             yield from _places(f"{path}.{name}".lstrip("."), each)
     elif isinstance(value, list):
         for number, each in enumerate(cast("list[Any]", value)):
@@ -127,7 +128,7 @@ def _places(path: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def replace_texts(value: Any, tokens: Mapping[str, str]) -> Any:
-    """Return a JSON value in which known texts are replaced by their tokens, also inside of longer texts."""
+    """Return a JSON value in which known texts are replaced by their tokens, also inside of longer texts and in keys."""
     if not tokens:
         return value
     known = sorted((text for text in tokens if len(text) >= _SHORTEST), key=len, reverse=True)

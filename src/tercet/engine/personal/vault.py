@@ -6,6 +6,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -18,10 +19,13 @@ from tercet.contracts.personal import (
     TOKEN,
     PersonalCall,
     PersonalMarks,
+    blank_field,
+    find_keys,
     find_other,
     find_tokens,
     map_field,
     map_texts,
+    map_values,
     read_field,
 )
 from tercet.contracts.plan import EvidenceQuery, Plan
@@ -158,14 +162,15 @@ class Vault:
                 )
             given = map_field(given, path, self.sealing(key, tokens))
         # The same values elsewhere in the request, and in the caller's plan, are the same personal values.
+        _demand_plain_keys(given, tokens)
         given = replace_texts(given, tokens)
+        if plan is not None:
+            written = plan.model_dump(mode="json", exclude_defaults=True)
+            _demand_plain_keys(written, tokens, names=_plan_names)
+            plan = Plan.model_validate(map_values(written, lambda text: replace_texts(text, tokens)))
         return SealedRequest(
             request=request.model_copy(update={"input": given}),
-            plan=None
-            if plan is None
-            else Plan.model_validate(
-                replace_texts(plan.model_dump(mode="json", exclude_defaults=True), tokens)
-            ),
+            plan=plan,
             subject=subject,
             key=key.id,
         )
@@ -254,6 +259,25 @@ class Vault:
         return known
 
 
+def _demand_plain_keys(
+    value: Any, tokens: Mapping[str, str], names: Callable[[], frozenset[str]] = frozenset
+) -> None:
+    """Raise `UsageError` if a key holds a known value: it names a field, so no token can take its place."""
+    for key in find_keys(value) if tokens else ():
+        if replace_texts(key, tokens) != key and key not in names():
+            raise UsageError(
+                "the request uses a personal value as the name of a field",
+                code="personal_key",
+                remedy="send it as the value of a field",
+            )
+
+
+@cache
+def _plan_names() -> frozenset[str]:
+    """Return the names of the fields of plans, which are no one's values."""
+    return frozenset(key for key in find_keys(Plan.model_json_schema()))
+
+
 def cite_sealed(fact: Fact, sealed: Evidence) -> Fact:
     """Return a fact with other evidence, and a citation of that."""
     citation = fact.citation.model_copy(update={"content_hash": sealed.hash})
@@ -281,7 +305,7 @@ class CallGuard:
         """Return the parameters with their personal values. Raises `NotSent` if the tool may not see them, or they were erased."""
         rest: Any = params
         for path in self._marks.params:
-            rest = map_field(rest, path, lambda _: "")
+            rest = blank_field(rest, path)
         if any(find_tokens(rest)):
             raise NotSent(
                 f"{self._tool} would receive a personal value in a parameter that is not marked",
@@ -422,7 +446,7 @@ async def _seal_reply(
         )
 
     changes = {
-        where: map_texts(value, sealing) if _is_marked(where, marks.params) else value
+        where: map_values(value, sealing) if _is_marked(where, marks.params) else value
         for where, value in reply.changes.items()
     }
     value = reply.value
