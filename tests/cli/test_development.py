@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from .harness import REFUNDS, Tercet
-from .office import POST, READ, SEND, Office, code_of
+from .office import POST, READ, RUSH, SEND, Office, code_of
 from .runs import ORDER_881, REFUND, Kitchen
 
 
@@ -220,3 +220,37 @@ def test_values_are_read_by_the_schema_of_their_parameter(office: Office, tmp_pa
     house.tercet("sessions", "resume", gate.rpartition(".")[0], "--pack", pack)
     shown = house.tercet("gates", "list", "--json").json["gates"][0]["shown"]["params"]
     assert (shown["text"], shown["price_eur_cents"]) == (text, 7)
+
+
+# --- effects that are left ---
+
+
+def test_one_person_settles_what_a_development_run_left(office: Office, tmp_path: Path) -> None:
+    """The printed command works as it is, and whoever started the run is told whom to act as."""
+    pack = Path(shutil.copytree(POST, tmp_path / "post"))
+    code = (pack / "tools.py").read_text(encoding="utf-8")
+    way = 'compensate={"tool": "post.recall", "params": {"to": {"$from": "params#/to"}}},\n    reversibility="compensable"'
+    assert way in code
+    (pack / "tools.py").write_text(code.replace(way, 'no_compensation="it is gone"'), encoding="utf-8")
+    office = Office(office.tercet, office.kitchen, office.monkeypatch, pack)
+    session = office.run(READ, SEND, {**RUSH, "depends_on": ["send"]}, words=("--dev",))
+    for clerk in ("clerk_1", "clerk_2"):
+        office.tercet("gates", "approve", f"{session}.g1", "--dev", "--as", clerk)
+    office.tercet("sessions", "resume", session, "--pack", pack)
+    gates = office.tercet("gates", "list", "--json").json["gates"]
+    assert [each["step"] for each in gates] == ["rush"]
+    office.tercet("sessions", "cancel", session)
+    office.tercet("sessions", "resume", session, "--pack", pack)
+    for gate in office.tercet("gates", "list", "--json").json["gates"]:
+        office.tercet("gates", "decide", gate["id"], "compensate", "--dev", "--as", "clerk_1")
+    office.tercet("sessions", "resume", session, "--pack", pack)
+    lines = [line.strip() for line in office.tercet("sessions", "show", session).out.splitlines()]
+    [settle] = [line for line in lines if line.startswith("tercet sessions settle")]
+    assert settle.endswith("--dev --as clerk_1")
+    own = office.tercet("sessions", "settle", session, "send", "--json")
+    assert code_of(own) == (2, "own_gate")
+    assert own.json["error"]["message"].startswith("asker started this run")
+    assert own.json["error"]["remedy"] == "act as another actor with --dev --as clerk_1"
+    alone = office.tercet("sessions", "settle", session, "send", "--as", "clerk_1", "--json")
+    assert code_of(alone) == (2, "wrong_login")
+    assert "is settled by clerk_1, simulated" in office.tercet(*shlex.split(settle)[1:]).out

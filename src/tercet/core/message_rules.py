@@ -466,6 +466,7 @@ def demand_settler(said: Reply, step: str, state: State) -> None:
     a call that was approved only people of its gates."""
     _demand_person(said)
     _demand_simulation(said, state)
+    said = _with_confirmed_roles(said, state)
     _demand_other_than_owner(
         said, state, "cannot settle what it left", "let another person say what was done about it"
     )

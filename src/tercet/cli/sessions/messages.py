@@ -104,13 +104,13 @@ async def _send_to_service(url: str, session: str, act_as: str, build: MessageBu
         return Delivery(state=state, actor=journal.actor, holder=THE_SERVICE)
 
 
-_WRONG_PERSON = ("role_missing", "own_gate", "own_change", "already_approved")
+WRONG_PERSON = ("role_missing", "own_gate", "own_change", "already_approved")
 
 
 def _remedy(error: UsageError, user: LocalUser, said: Message, state: State) -> str | None:
     """Return the remedy of a refusal; in a development session it names the actors who may give the answer."""
     people: dict[str, Any] = state.start.people or {}
-    if error.code in _WRONG_PERSON and state.start.dev and (others := _others(said, state)):
+    if error.code in WRONG_PERSON and state.start.dev and (others := _others(said, state)):
         return f"act as another actor with --dev --as {' or '.join(others)}"
     if error.code == "role_missing" and not user.path and not people:
         return "say who you are with --actors and a pack's folder or actors.toml, or ask a person with that role to answer"

@@ -97,9 +97,13 @@ class Commands:
         hint = f"# the folder of {pack} is not recorded: add --pack and that folder to {bare}"
         return self.resume(state) or [hint]
 
-    def settle(self, session: str, step: str) -> str:
+    def settle(self, state: State, step: str) -> str:
         """Return the command that records that a person has undone a step by hand."""
-        return self._with_sender("sessions", "settle", session, step, "--note", "what you did")
+        line = ("sessions", "settle", state.start.session, step, "--note", "what you did")
+        if state.start.dev:
+            name = settling_actor(state, step)
+            return self._line(*line, "--dev", *(("--as", name) if name else ()))
+        return self._with_sender(*line)
 
     def show_gate(self, gate: str) -> str:
         """Return the command that shows a gate."""
@@ -185,7 +189,7 @@ class Commands:
             return []
         session = state.start.session
         if state.is_over:
-            return [*(self.settle(session, step) for step in unsettled_steps(rollback)), self.show(session)]
+            return [*(self.settle(state, step) for step in unsettled_steps(rollback)), self.show(session)]
         asked = [
             line
             for gate in state.gates.values()
@@ -210,6 +214,18 @@ def _stand_in(gate: OpenGate, state: State) -> str:
         has_answered = any(each.actor == name for each in gate.approvals)
         is_asked = any(gate.counts(need, roles) for need in gate.unmet) or not gate.needs
         if name != owner and is_asked and not has_answered and not has_set_values(state, gate, name, ""):
+            return name
+    return ""
+
+
+def settling_actor(state: State, step: str) -> str:
+    """Return an actor of the session's list who may settle what a step left; empty if there is none."""
+    gates = [gate for gate in state.approved.values() if step in gate.calls and gate.needs]
+    people: dict[str, Any] = state.start.people or {}
+    for name, person in people.items():
+        roles = tuple(map(str, person["roles"]))
+        is_asked = not gates or any(gate.counts(need, roles) for gate in gates for need in gate.needs)
+        if name != state.start.actor["id"] and is_asked:
             return name
     return ""
 

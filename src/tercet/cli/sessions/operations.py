@@ -19,12 +19,12 @@ from tercet.cli import ExitCode
 from tercet.cli.inputs import load_pack, read_amounts, read_duration
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, SessionId, use_journal
 from tercet.cli.options import AsJson, argument, flag, option, takes
-from tercet.cli.remote import open_remote
+from tercet.cli.remote import acting_as, open_remote
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.server_option import is_service
-from tercet.cli.sessions.messages import MessageBuilder, MessageOptions
-from tercet.cli.sessions.next_commands import Commands, unsettled_steps
-from tercet.cli.sessions.people import OperatorOptions, local_user_from, login_name, refuse_actors
+from tercet.cli.sessions.messages import WRONG_PERSON, MessageBuilder, MessageOptions
+from tercet.cli.sessions.next_commands import Commands, settling_actor, unsettled_steps
+from tercet.cli.sessions.people import local_user_as, login_name, refuse_actors
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.runs.saga import RollbackResult
@@ -167,17 +167,17 @@ def _what_next(state: State, holder: str) -> str:
 # --- commands that need a runtime, but no pack ---
 
 
-@takes(OperatorOptions)
+@takes(MessageOptions)
 def settle(
     session: SessionId,
     step: Annotated[str, argument("STEP", "The step whose effect a person has undone.")],
     *,
-    options: OperatorOptions,
+    options: MessageOptions,
 ) -> None:
     """Record that you have dealt with an effect of a failed run.
 
     Use it for an effect that the run could not compensate; your name is recorded. `tercet sessions show` lists the
-    steps with such effects.
+    steps with such effects. The owner of the run cannot settle them.
     """
     refuse_actors(options.journal, options.actors)
     actor, result = _settle(session, step, options)
@@ -188,27 +188,43 @@ def settle(
         print_json({**answer, "note": options.note, "left": list(left), "next": shown})
         return
     screen = Screen()
-    done = f"{printable(step, 80)} of {printable(session)} is settled by {printable(actor.id, 80)}"
+    acting = ", simulated" if actor.auth == SIMULATED else ""
+    done = f"{printable(step, 80)} of {printable(session)} is settled by {printable(actor.id, 80)}{acting}"
     screen.conclude(done)
     screen.say(Text(f"  {f'Still left: {listed(left)}' if left else 'Nothing is left.'}", style="dim"))
 
 
-def _settle(session: str, step: str, options: OperatorOptions) -> tuple[Actor, RollbackResult]:
+def _settle(session: str, step: str, options: MessageOptions) -> tuple[Actor, RollbackResult]:
     """Record that an effect was settled; return by whom, and the effects that remain."""
     url, note = options.journal, options.note
     if is_service(url):
+        act_as = acting_as(url, options.as_, is_dev=options.dev)
 
         async def call() -> tuple[Actor, RollbackResult]:
-            async with open_remote(url) as journal:
+            async with open_remote(url, act_as=act_as) as journal:
                 asked = {"session_id": session, "step": step, "note": note}
                 found = await journal.client.call("settleRollback", asked)
                 return journal.actor, RollbackResult.model_validate(found["rollback"])
 
         return asyncio.run(call())
-    actor = local_user_from(options.actors).actor
-    return actor, _use_runtime(
-        url, _no_pack(), lambda runtime: runtime.settle_rollback(session, step, actor=actor, note=note)
-    )
+    user = local_user_as(options.actors, options.as_, url, is_dev=options.dev)
+
+    async def settle(runtime: Runtime) -> tuple[Actor, RollbackResult]:
+        state = await runtime.state(session)
+        actor = user.actor_in(state)
+        try:
+            return actor, await runtime.settle_rollback(session, step, actor=actor, note=note)
+        except UsageError as error:
+            error.remedy = _settle_remedy(error, step, state)
+            raise
+
+    return _use_runtime(url, _no_pack(), settle)
+
+
+def _settle_remedy(error: UsageError, step: str, state: State) -> str | None:
+    """Return the remedy of a refusal to settle an effect; in a development session it names an actor who may."""
+    other = settling_actor(state, step) if state.start.dev and error.code in WRONG_PERSON else ""
+    return f"act as another actor with --dev --as {other}" if other else error.remedy
 
 
 def _use_runtime(
