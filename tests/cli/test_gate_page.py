@@ -37,6 +37,8 @@ def test_an_approver_sees_the_call_and_all_around_it(tercet: Tercet, kitchen: Ki
     lines = [line.strip() for line in page.out.splitlines()]
     fact = "kg:refund_window:rw_881#snapshot_kg_2026_05_09_T0930"
     for line in (
+        "because   GATE_FINANCE_APPROVAL: Money leaves the company, or a refund that was promised is",
+        "GATE_FINANCE_APPROVAL: adp_payments.issue_refund is destructive",
         "call      adp_payments.issue_refund, destructive, compensable",
         'with      payment_id = "pay_8861"  authority',
         "amount_inr = 24500  (INR 24,500)  authority",
@@ -55,6 +57,9 @@ def test_an_approver_sees_the_call_and_all_around_it(tercet: Tercet, kitchen: Ki
         "undo      adp_payments.cancel_refund with refund_id ← self#/refund_id; approved together" in page.out
     )
     assert "expires   in 24 h, 20" in page.out
+    asked = tercet("gates", "show", gate["id"], "--json").json["asked"]
+    assert [each["name"] for each in asked] == ["GATE_FINANCE_APPROVAL"]
+    assert asked[0]["description"].startswith("Money leaves the company")
 
 
 def test_an_approver_sees_recent_calls_like_this_one(office: Office) -> None:

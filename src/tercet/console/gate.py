@@ -35,7 +35,7 @@ from tercet.packs.pack import Pack
 from tercet.runtime import Runtime
 from tercet.service.errors import ServiceError, not_found
 from tercet.service.hub import pack_name
-from tercet.view.gate import GateView, gate_view, opened_gate
+from tercet.view.gate import AskedName, GateView, asked_names, gate_view, opened_gate
 from tercet.view.html.safe_text import Shown
 from tercet.view.text import reasons_text
 from tercet.view.vocabulary import REVIEWS, STANDINGS, STEPS, meaning, standing
@@ -183,22 +183,11 @@ def _pinned_pack(visit: Visit, state: State) -> Pack | None:
     return next((pack for pack in versions if pack.hash == state.start.pack_hash), None)
 
 
-def _asked(gate: OpenGate, state: State, pack: Pack | None) -> list[dict[str, Any]]:
-    """Return each name of a gate with its description and the reasons for it.
-
-    They are those of the plan's verdict. A gate that it does not name comes from a policy that was decided at the call.
-    """
-    demands = [as_object(each) or {} for each in as_list(state.verdict.get("gates")) or ()]
-    found: list[dict[str, Any]] = []
-    for name in gate.names:
-        planned = [
-            d.get("reason") for d in demands if d.get("gate") == name and d.get("step_id") in gate.calls
-        ]
-        policies = [] if pack is None else [p.message for p in pack.policies if p.gate == name and p.message]
-        descriptions = [] if pack is None else [each.description for each in pack.gates if each.name == name]
-        reasons = list(dict.fromkeys(map(str, planned or policies)))
-        found.append({"name": name, "description": "".join(descriptions), "reasons": reasons})
-    return found
+def _asked(gate: OpenGate, state: State, pack: Pack | None) -> tuple[AskedName, ...]:
+    """Return why people are asked; without the reasons of the pack if it is not served here."""
+    if pack is None:
+        return asked_names(gate, state)
+    return asked_names(gate, state, gates=pack.gates, policies=pack.policies)
 
 
 def _review(state: State) -> dict[str, Any] | None:

@@ -27,6 +27,7 @@ from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal, SessionRow, Stored, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 from tercet.packs.declared import read_declarations
+from tercet.packs.pack import Pack
 from tercet.view.refusal import find_refusal
 
 _UNSTARTED = State()
@@ -185,10 +186,16 @@ async def read_policies(journal: Journal, tenant: str, state: State) -> tuple[Po
     refusal = find_refusal(state)
     if refusal is None or refusal.code != Code.POLICY_INVARIANT:
         return ()
+    pack = await read_declared_pack(journal, tenant, state)
+    return () if pack is None else tuple(pack.policies)
+
+
+async def read_declared_pack(journal: Journal, tenant: str, state: State) -> Pack | None:
+    """Return the declarations of a session's pack as they were stored; None if they cannot be read."""
     try:
-        return tuple(read_declarations(await journal.blob(tenant, state.start.pack_hash)).policies)
+        return read_declarations(await journal.blob(tenant, state.start.pack_hash))
     except (BlobMissing, UsageError):  # another version reads packs otherwise
-        return ()
+        return None
 
 
 async def _covered_fold(journal: Journal, tenant: str, session: str) -> State:

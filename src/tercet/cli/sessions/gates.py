@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,10 +25,11 @@ from tercet.core.state import OpenGate
 from tercet.engine.checks.journal import DamagedSession
 from tercet.engine.lists import open_gates
 from tercet.engine.personal.sealing import reveal, reveal_struct
+from tercet.engine.session_reader import read_declared_pack
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
-from tercet.view.gate import opened_gate, question_text
+from tercet.view.gate import asked_names, opened_gate, question_text
 from tercet.view.terminal.gate import GatePage, show_page
 from tercet.view.terminal.text import ago, ahead, listed, printable
 
@@ -113,7 +115,7 @@ def show(
 ) -> None:
     """Show everything about a gate before you answer it.
 
-    An approval shows the call with every parameter, which of them carry authority and where each value came from, the
+    The page begins with why people are asked. An approval shows the call with every parameter, which of them carry authority and where each value came from, the
     evidence with its hash, the compensation, who may approve and who has, the deadline, the remaining budget, the
     rest of the plan, recent similar calls, and the digest that an answer is bound to. Outputs are shown in full with
     every threshold, score and limit, the confidence, the reasons for asking a person, the advice, and what repairs
@@ -150,12 +152,22 @@ async def _page(journal: Journal, gate: str) -> GatePage:
         shown = await reveal(journal, tenant, msgspec.json.decode(await journal.blob(tenant, digest)))
         packet = HandOff.model_validate(shown)
     recent = await recent_calls(journal, tenant, session, found, SystemClock().now())
-    return GatePage(gate=found, state=state, is_open=gate in state.gates, packet=packet, recent=recent)
+    pack = await read_declared_pack(journal, tenant, state)
+    gates, policies = (pack.gates, pack.policies) if pack is not None else ((), ())
+    return GatePage(
+        gate=found,
+        state=state,
+        is_open=gate in state.gates,
+        packet=packet,
+        recent=recent,
+        asked=asked_names(found, state, gates=gates, policies=policies),
+    )
 
 
 def _page_json(page: GatePage, answers: list[str]) -> dict[str, Any]:
     return {
         **gate_json(page.gate),
+        "asked": [asdict(each) for each in page.asked],
         "is_open": page.is_open,
         "session_id": page.state.start.session,
         "status": page.state.status,

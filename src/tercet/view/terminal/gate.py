@@ -17,6 +17,7 @@ from tercet.contracts.shape import as_object
 from tercet.contracts.values import references
 from tercet.core.state import Answer, OpenGate, State
 from tercet.view.gate import (
+    AskedName,
     CallView,
     CompensationView,
     EarlierCallView,
@@ -67,6 +68,8 @@ class GatePage(msgspec.Struct, frozen=True, kw_only=True):
     """The hand-off packet, if the run was escalated."""
     recent: tuple[SimilarCall, ...] = ()
     """Recent calls of the tenant like the one of the gate."""
+    asked: tuple[AskedName, ...] = ()
+    """Why people are asked."""
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -143,7 +146,7 @@ def show_page(screen: Screen, page: GatePage, *, now: int) -> None:
         _show_question(screen, view)
     else:
         screen.put(Text.assemble(("· ", "dim"), (f"closed: {printable(view.question)}", "bold")), rest="  ")
-    for rows in _sections(view, page.state, now):
+    for rows in (_asked_rows(page.asked), *_sections(view, page.state, now)):
         if found := list(rows):
             screen.say()
             show_rows(screen, found)
@@ -182,6 +185,12 @@ def _sections(view: GateView, state: State, now: int) -> Iterator[Iterator[Row]]
             yield _who(view, now)
             yield _budget(view.budget)
     yield _bound(view)
+
+
+def _asked_rows(asked: Iterable[AskedName]) -> Iterator[Row]:
+    """Yield why people are asked: the description of each name by the pack, and the reasons of its policies."""
+    texts = [(each.name, text) for each in asked for text in (each.description, *each.reasons) if text]
+    yield from _labelled("because", (f"{name}: {text}" for name, text in texts))
 
 
 def _approval(view: GateView) -> Iterator[Row]:
