@@ -43,6 +43,25 @@ def test_a_fact_that_several_findings_rest_on_is_said_once(tercet: Tercet) -> No
     assert sum(fact in each["reason"] for each in refusals) == 5
 
 
+@pytest.mark.parametrize(
+    ("called", "similar"),
+    [("adp_payments.issue_refnd", "adp_payments.issue_refund"), ("zebra.zoo", None)],
+)
+def test_a_misspelt_tool_is_answered_with_the_similar_one(
+    called: str, similar: str | None, tercet: Tercet, tmp_path: Path, plan_b: dict[str, Any]
+) -> None:
+    """On the screen only: the verdict has the recorded remedy."""
+    step = plan_b["steps"][1]
+    step["adapter_id"], _, step["capability_id"] = called.partition(".")
+    (tmp_path / "plan.json").write_text(json.dumps(plan_b), encoding="utf-8")
+    words = ("verify", REFUNDS, tmp_path / "plan.json")
+    shown = " ".join(tercet(*words).out.split())
+    assert (f"did you mean {similar}?" in shown, "did you mean" in shown) == (similar is not None,) * 2
+    refusals = tercet(*words, "--json").json["verdict"]["refusals"]
+    assert refusals[0]["code"] == "tool_not_surfaced"
+    assert "did you mean" not in refusals[0]["remedy"]
+
+
 def test_every_approval_is_listed_with_its_step_and_its_reason(tercet: Tercet) -> None:
     """On the screen and as JSON: which gate, at which step, whether it is certain, and why."""
     told = tercet("verify", REFUNDS, PLANS / "plan_b.json", "--json").json["waits"]

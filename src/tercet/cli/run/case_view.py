@@ -27,6 +27,7 @@ from tercet.contracts.verdict import Code, Refusal, Verdict
 from tercet.critic.reading import pinned
 from tercet.critic.rule_report import RuleAtStep, RuleReport, RuleUse, report_rules
 from tercet.critic.waits import Wait
+from tercet.packs.checks import did_you_mean
 from tercet.view.terminal.text import count, listed, printable
 from tercet.view.text import join_parts, reasons_text
 
@@ -239,9 +240,20 @@ def _show_step(
     for word, text in details(index, step, case.compiled, beside=beside, gates=demanded):
         screen.put(Text(text, style="dim"), first=f"{entry.rest}{word:<8}", rest=f"{entry.rest}{'':<8}")
     if first is not None and is_offending:
-        show_decisive(screen, first, entry.rest)
+        show_decisive(screen, _with_similar_tool(first, step, case.compiled), entry.rest)
     for refusal in others:
         _show_finding(screen, refusal, entry.rest)
+
+
+def _with_similar_tool(refusal: Refusal, step: Step, compiled: CompiledContext) -> Refusal:
+    """Return the refusal as the screen shows it: for an unknown tool, the remedy begins with the most similar one."""
+    if refusal.code is not Code.TOOL_NOT_SURFACED or step.tool is None:
+        return refusal
+    is_known = any(entry.kind == "tool" and entry.name == step.tool for entry in compiled.ledger)
+    similar = None if is_known else did_you_mean(step.tool, compiled.surface)
+    if similar is None:
+        return refusal
+    return refusal.model_copy(update={"remedy": f"{similar} Or {refusal.remedy}"})
 
 
 def _mark(*, ok: bool, is_offending: bool) -> tuple[str, str]:
