@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tercet.contracts.values import pointer
 from tercet.contracts.values.references import Leaf
-from tercet.contracts.values.trust import overlaps, scalar, scalars
+from tercet.contracts.values.trust import is_marked, overlaps, scalar, scalars
 
 
 @pytest.mark.parametrize(
@@ -93,3 +93,54 @@ def test_overlap_is_being_on_one_way(first: list[str], second: list[str]) -> Non
     expected = first[:shorter] == second[:shorter]
     assert overlaps(pointer.join(first), second) is expected
     assert overlaps(pointer.join(second), first) is expected
+
+
+@pytest.mark.parametrize(
+    ("mark", "place", "expected"),
+    [
+        ("/order/note", ("order", 0, "note"), True),
+        ("/order/note", ("order", 0, 1, "note", "text"), True),
+        ("/order/note", ("order", "0", "note"), True),
+        ("/order/note", ("order", "*", "note"), True),
+        ("/order/note", ("order", 0), True),
+        ("/order/note", ("order", 0, "total"), False),
+        ("/order/note", ("order", 0, "line", "note"), False),
+        ("/order/note", ("other", 0, "note"), False),
+        ("/note", (0, "note"), True),
+        ("/note", (0, 0, "total"), False),
+        ("/order/*/note", ("order", 0, 1, "note"), True),
+        ("/order/*/note", ("order", "a", "note"), True),
+        ("/order/*/note", ("order", "note", "text"), True),
+        ("/order/*/note", ("order", 0, "total"), False),
+        ("/order/*/note", ("order", 0, 0, "total"), False),
+        ("/order/*/note", ("order", 0, "a", "note"), True),
+        ("/order/0/note", ("order", 0, 0, "note"), True),
+        ("/order/0/note", ("order", "note", "text"), True),
+        ("/order/0/note", ("order", 1, "note"), False),
+        ("/order/0", ("order", 1), False),
+        ("*", ("order", 3), True),
+        ("", ("order", 3), True),
+    ],
+)
+def test_a_mark_goes_through_lists_that_it_does_not_spell_out(
+    mark: str, place: tuple[Any, ...], expected: bool
+) -> None:
+    """Who sends a value chooses its shape, and a list around an object takes no mark off it."""
+    assert is_marked(("/other/thing", mark), place) is expected
+    assert not is_marked((), place)
+
+
+@settings(deadline=None, max_examples=100)
+@given(tokens, st.lists(st.sampled_from(["a", "b", 0, 1]), max_size=4))
+def test_lists_only_add_to_what_a_mark_covers(mark: list[str], place: list[Any]) -> None:
+    """What the earlier rules cover is covered, and stays so with a list around any part of it."""
+    where = pointer.join(mark)
+    assert is_marked((where,), place, in_lists=False) is overlaps(where, place)
+    if overlaps(where, place):
+        for at in range(len(place) + 1):
+            assert is_marked((where,), [*place[:at], 0, *place[at:]])
+
+
+def test_a_mark_of_many_stars_is_compared_with_a_deep_place_at_once() -> None:
+    """The work grows with the length of both, and not with the ways to lay one on the other."""
+    assert not is_marked(("/*" * 30 + "/note",), (*[0] * 60, "a", "b", *["total"] * 40))

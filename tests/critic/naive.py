@@ -1255,7 +1255,37 @@ def overlaps(mark: str, place: Place) -> bool:
     if mark == "*":
         return True
     way = way_of(mark if mark.startswith("/") else f"/{mark}")
-    return all(a in ("*", str(b)) for a, b in zip(way, place, strict=False))
+    return meet(way, place) or covers(way, place)
+
+
+def meet(way: list[str], place: Place) -> bool:
+    """Whether a way and a place meet, where either may leave out items that the other does not name."""
+    if not way or not place:
+        return True
+    if are_alike(way[0], place[0]) and meet(way[1:], place[1:]):
+        return True
+    if is_item(place[0]):
+        return not is_item(way[0]) and meet(way, place[1:])
+    return is_item(way[0]) and meet(way[1:], place)
+
+
+def covers(way: list[str], place: Place) -> bool:
+    """Whether a place lies in a way, and any item may be left out where the way does not name one by its number."""
+    if not way or not place:
+        return not way
+    if are_alike(way[0], place[0]) and covers(way[1:], place[1:]):
+        return True
+    return is_item(place[0]) and not way[0].isdigit() and covers(way, place[1:])
+
+
+def are_alike(one: str, other: str | int) -> bool:
+    """Whether two tokens may be the same."""
+    return "*" in (one, other) or one == str(other)
+
+
+def is_item(part: str | int) -> bool:
+    """Whether a token may be the place of an item in a list."""
+    return part == "*" or str(part).isdigit()
 
 
 class Within(NamedTuple):

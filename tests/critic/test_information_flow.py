@@ -15,6 +15,7 @@ from tercet.contracts.errors import PlanError
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Verdict
 from tercet.critic.checks.flow import origins
@@ -338,6 +339,52 @@ def test_an_index_with_zeros_in_front_does_not_walk_around_a_mark() -> None:
         verdict = house.review(plan(pay("pay", {"$from": f"request#/items/{index}/note"})))
         assert verdict.code == "unresolved_reference"
     assert house.review(plan(pay("pay", {"$from": "request#/items/0/note"}))).code == "unbound_argument"
+
+
+@pytest.mark.parametrize("mark", ["order.note", "/order/note", "/order/*/note", "order.*.note"])
+@pytest.mark.parametrize(
+    ("order", "place"),
+    [
+        ({"note": EVIL}, "/order/note"),
+        ([{"note": EVIL}], "/order/0/note"),
+        ([[{"note": EVIL}]], "/order/0/0/note"),
+        ({"note": {"text": EVIL}}, "/order/note/text"),
+        ([{"note": [EVIL]}], "/order/0/note/0"),
+    ],
+)
+def test_no_shape_of_a_request_takes_a_mark_off_its_field(mark: str, order: Any, place: str) -> None:
+    """A list around a marked field leaves it untrusted, by reference and as a literal."""
+    house = DESK.asked(order=order).deciding(untrusted_inputs=(mark,))
+    for value in (EVIL, {"$from": f"request#{place}"}):
+        caught(house.review(plan(pay("pay", value))), 0, "/params/payment_id")
+
+
+def test_a_session_of_the_earlier_rules_keeps_its_verdict_on_marks_in_lists() -> None:
+    """A recorded verdict does not change with the rule."""
+    house = DESK.asked(order=[{"note": EVIL}]).deciding(untrusted_inputs=("order.note",))
+    earlier = house.without(Behaviour.WIDTHS_ARE_NO_KINDS)
+    for value in (EVIL, {"$from": "request#/order/0/note"}):
+        assert refused(earlier.review(plan(pay("pay", value)))) is None
+        assert refused(house.review(plan(pay("pay", value)))) is not None
+
+
+@pytest.mark.parametrize(
+    ("mark", "place"),
+    [("note", "/0/note"), ("/lines/note", "/lines/0/note"), ("/lines/*/note", "/lines/0/0/note")],
+)
+def test_no_shape_of_a_result_takes_a_mark_off_its_field(mark: str, place: str) -> None:
+    """A tool that returns a list of what it marks returns marked fields."""
+    house = DESK.with_tool(LOOKUP, result={}, untrusted=(mark if mark[0] == "/" else f"/{mark}",))
+    caught(house.review(plan(look_up(), pay("pay", {"$from": f"s1#{place}"}))), 1, "/params/payment_id")
+
+
+def test_a_literal_repeats_no_marked_field_in_a_list_of_an_earlier_result() -> None:
+    """What an earlier turn returned vouches for literals only outside of the marks of its tool, in any shape."""
+    house = DESK.with_tool(LOOKUP, untrusted=("/note",)).asked(order_id="ord_881")
+    for value, is_right in (({"id": EVIL}, True), ({"note": EVIL}, False), ([{"note": EVIL}], False)):
+        result = KnownResult(step_id="old", tool=LOOKUP.name, value=value, trust=Trust.TRUSTED)
+        verdict = house.holding(results=(result,)).review(plan(pay("pay", EVIL)))
+        assert (refused(verdict) is None) is is_right
 
 
 def test_evidence_is_worth_what_it_is_labelled() -> None:

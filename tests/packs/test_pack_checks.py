@@ -311,6 +311,9 @@ DEFECTS: dict[str, Case] = {
     "untrusted field of an item that is not there": (
         pay(untrusted=("/notes/*/txt",)), "untrusted_unknown", "tool a.pay, untrusted", "'txt'",
     ),
+    "untrusted field of an item that is not there, without its item": (
+        pay(untrusted=("/notes/txt",)), "untrusted_unknown", "tool a.pay, untrusted", "'txt'",
+    ),
     "untrusted field behind a reference that is not there": (
         pay(untrusted=("/more/bye",)), "untrusted_unknown", "tool a.pay, untrusted", "'bye'",
     ),
@@ -422,6 +425,13 @@ SOUND: dict[str, dict[str, Any]] = {
         parameters={**PARAMETERS, "additionalProperties": True}, authority=("anything",)
     ),
     "untrusted fields that are there": pay(untrusted=("*", "/notes", "/notes/*/text", "/more/by", "/more")),
+    "untrusted fields of items, which lists do not hide": pay(
+        result={"properties": {"rows": {"items": {"items": {"properties": {"by": {"properties": {"name": {}}}}}}}}},
+        untrusted=("/rows/by/name", "/rows/*/by/name", "/rows/0/0/by"),
+    ),
+    "untrusted field of lists in lists without end": pay(
+        result={"items": {"$ref": "#"}}, untrusted=("note",),
+    ),
     "untrusted field of an open result": pay(result={"type": "object"}, untrusted=("note",)),
     "untrusted field of an unknown result": pay(result=None, untrusted=("note",)),
     "untrusted field beside listed ones": pay(

@@ -19,11 +19,11 @@ from tercet.contracts.request import Actor, Request, anonymous
 from tercet.contracts.runs.behaviour import CURRENT, Behaviour
 from tercet.contracts.runs.budget import BudgetUse, RunBudget
 from tercet.contracts.shape import Authored
-from tercet.contracts.tool import ALL_FIELDS, ToolSpec
+from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values.canonical import canonical_dump, hash_bytes
 from tercet.contracts.values.plain import PlainValue
 from tercet.contracts.values.references import Leaf, Place
-from tercet.contracts.values.trust import Scalar, overlaps, scalar, scalars
+from tercet.contracts.values.trust import Scalar, is_marked, scalar, scalars
 
 Check = Literal["preconditions", "compensation", "latency", "concurrency", "checkpoints", "duplicates"]
 """The checks that a risk tier may omit. All others always run."""
@@ -293,23 +293,19 @@ class CompiledContext(Authored):
         leaves = [
             *(leaf for step in approved for leaf in scalars(step.params)),
             *(leaf for fact in facts for leaf in scalars(fact.content)),
-            *(leaf for result in self.results for leaf in self.trusted_leaves(result)),
+            *(leaf for result in self.results for leaf in self.trusted_leaves(result, in_lists=False)),
         ]
         return frozenset(scalar(leaf.value) for leaf in leaves)
 
-    def trusted_leaves(self, result: KnownResult) -> list[Leaf]:
+    def trusted_leaves(self, result: KnownResult, *, in_lists: bool = True) -> list[Leaf]:
         """Return the trusted scalars of a known result: none, or all outside the fields that its tool marks as
-        untrusted.
+        untrusted; `in_lists` is that of `is_marked`.
         """
         if result.trust is not Trust.TRUSTED:
             return []
         tool = self.surface.get(result.tool)
         marks = () if tool is None else tool.untrusted
-        return [
-            leaf
-            for leaf in scalars(result.value)
-            if not any(mark == ALL_FIELDS or overlaps(mark, leaf.place) for mark in marks)
-        ]
+        return [leaf for leaf in scalars(result.value) if not is_marked(marks, leaf.place, in_lists=in_lists)]
 
     @cached_property
     def entered_by_step(self) -> dict[str, EnteredResult]:

@@ -130,7 +130,8 @@ class DecisionSpec(Authored):
     conditions: tuple[str, ...] = ()
     """Conditions that hold when this decision begins."""
     untrusted_inputs: tuple[str, ...] = ()
-    """Request fields with untrusted text: `note`, `order.note` or the JSON Pointer `/order/note`."""
+    """Request fields with untrusted text: `note`, `order.note` or the JSON Pointer `/order/note`; lists on the way
+    change nothing."""
     bind: tuple[Relation, ...] = ()
     """How evidence, look-ups and parameters relate to the request; unrelated sources carry no authority."""
     fields: tuple[FieldSpec, ...] = ()

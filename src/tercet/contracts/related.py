@@ -18,7 +18,7 @@ from tercet.contracts.relations import (
     members,
     value_at,
 )
-from tercet.contracts.values.trust import Scalar, input_marks, overlaps, scalar, with_dotted
+from tercet.contracts.values.trust import Scalar, input_marks, is_marked, scalar, with_dotted
 
 
 class Record(Protocol):
@@ -101,8 +101,9 @@ class _Selection:
         if target is None:
             return frozenset()
         if target.owner == REQUEST:
-            is_marked = any(overlaps(mark, target.place) for mark in self._marks)
-            return frozenset() if is_marked else members(value_at(self._request, target.place))
+            if is_marked(self._marks, target.place):
+                return frozenset()
+            return members(value_at(self._request, target.place))
         holders = [
             fact
             for fact in self._facts

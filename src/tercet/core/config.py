@@ -93,6 +93,11 @@ class RunConfig:
         """Whether calls are compared and shown by the rules of `Behaviour.SCHEMAS_READ_WHOLE`."""
         return self.ctx.goes_by(Behaviour.SCHEMAS_READ_WHOLE)
 
+    @property
+    def marks_reach_lists(self) -> bool:
+        """Whether marks of untrusted fields go through lists: see `Behaviour.WIDTHS_ARE_NO_KINDS`."""
+        return self.ctx.goes_by(Behaviour.WIDTHS_ARE_NO_KINDS)
+
     @cached_property
     def checks_conditions(self) -> bool:
         """Whether a step is held to its preconditions when it is dispatched."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tercet.contracts.context import CompiledContext
@@ -18,7 +18,8 @@ from tercet.contracts.relations import (
     members,
     value_at,
 )
-from tercet.contracts.values.trust import Scalar, overlaps, scalar
+from tercet.contracts.values.references import Place
+from tercet.contracts.values.trust import Scalar, scalar
 
 
 class Relations:
@@ -29,12 +30,12 @@ class Relations:
         compiled: CompiledContext,
         spec: DecisionSpec,
         pinned: Sequence[Sequence[str]],
-        input_marks: Sequence[str],
+        is_marked_input: Callable[[Place], bool],
     ) -> None:
         self._compiled = compiled
         self._spec = spec
         self._pinned = pinned
-        self._input_marks = input_marks
+        self._is_marked_input = is_marked_input
         self._unmet: dict[tuple[str, int | None], Relation | None] = {}
 
     @property
@@ -102,7 +103,7 @@ class Relations:
         if target.owner == REQUEST:
             if not self.has_request:
                 return None
-            if any(overlaps(mark, target.place) for mark in self._input_marks):
+            if self._is_marked_input(target.place):
                 return frozenset()
             return members(value_at(self._compiled.input(), target.place))
         found: set[Scalar] = set()

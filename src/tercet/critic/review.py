@@ -17,7 +17,8 @@ from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.steps import graph
 from tercet.contracts.text.words import terms_of, words_of
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.values.trust import input_marks, overlaps, scalars, with_dotted
+from tercet.contracts.values.references import Place
+from tercet.contracts.values.trust import input_marks, is_marked, scalars, with_dotted
 from tercet.contracts.verdict import Code, Origin, Refusal
 from tercet.critic.reading import Reading
 from tercet.critic.relations import Relations
@@ -26,7 +27,9 @@ _EDGE = re.compile(r"(?:(?<![^\W\d_])|(?![^\W\d_]))(?:(?<!\d)|(?!\d))")
 """A position at the boundary of a run of letters or digits."""
 
 
-def evidence_picked_by_input(compiled: CompiledContext, plan: Plan, marks: Sequence[str]) -> frozenset[str]:
+def evidence_picked_by_input(
+    compiled: CompiledContext, plan: Plan, marks: Sequence[str], *, in_lists: bool
+) -> frozenset[str]:
     """Return the ids of the evidence that marked fields of the request have chosen.
 
     A fact may be true and still be the wrong one: a template that pins `kg:window:${input.window}#…` lets the author of
@@ -38,7 +41,7 @@ def evidence_picked_by_input(compiled: CompiledContext, plan: Plan, marks: Seque
     if not marks:
         return frozenset(plan.untrusted_refs)
     leaves = scalars(compiled.input()) if compiled.evidence else []
-    marked = {leaf.place for leaf in leaves if any(overlaps(mark, leaf.place) for mark in marks)}
+    marked = {leaf.place for leaf in leaves if is_marked(marks, leaf.place, in_lists=in_lists)}
     trusted = _texts(leaf.value for leaf in leaves if leaf.place not in marked)
     untrusted = _texts(leaf.value for leaf in leaves if leaf.place in marked) - trusted
     picked = frozenset(plan.untrusted_refs)
@@ -135,6 +138,7 @@ class Review:
         self.is_strict = ctx.goes_by(Behaviour.STRICT_CALLS)
         self.is_plain = ctx.goes_by(Behaviour.PLAIN_REFUSALS)
         self.reads_widths = not ctx.goes_by(Behaviour.WIDTHS_ARE_NO_KINDS)
+        self.marks_reach_lists = ctx.goes_by(Behaviour.WIDTHS_ARE_NO_KINDS)
         self.compiled = compiled
         self.spec = spec
         self.plan = plan
@@ -192,17 +196,23 @@ class Review:
         names = self.spec.untrusted_inputs
         return input_marks(with_dotted(names) if self.is_strict else names)
 
+    def is_marked_input(self, place: Place) -> bool:
+        """Return whether a part of the request may contain untrusted text."""
+        return is_marked(self.input_marks, place, in_lists=self.marks_reach_lists)
+
     @cached_property
     def picked_evidence(self) -> frozenset[str]:
         """The evidence that untrusted input has chosen."""
         if not self.is_strict:
             return frozenset()
-        return evidence_picked_by_input(self.compiled, self.plan, self.input_marks)
+        return evidence_picked_by_input(
+            self.compiled, self.plan, self.input_marks, in_lists=self.marks_reach_lists
+        )
 
     @cached_property
     def relations(self) -> Relations:
         """The relations of evidence, calls and results to the request."""
-        return Relations(self.compiled, self.spec, self.pinned, self.input_marks)
+        return Relations(self.compiled, self.spec, self.pinned, self.is_marked_input)
 
     def is_trusted_evidence(self, ref: str, index: int | None = None) -> bool:
         """Return whether a piece of evidence is in the snapshot and trusted, was not chosen by untrusted input, and

@@ -163,7 +163,7 @@ class Sources:
 
     def is_marked(self, place: Sequence[str | int]) -> bool:
         """Return whether a part of the request may contain untrusted text."""
-        return any(overlaps(mark, place) for mark in self._review.input_marks)
+        return self._review.is_marked_input(tuple(place))
 
     def is_sentence(self, place: Sequence[str | int]) -> bool:
         """Return whether a part of the request is prose, or contains some."""
@@ -237,7 +237,7 @@ class Sources:
             if review.relations.explain_result(result.tool, result.value, None) is not None:
                 continue
             tool = review.compiled.surface.get(result.tool)
-            for leaf in review.compiled.trusted_leaves(result):
+            for leaf in review.compiled.trusted_leaves(result, in_lists=review.marks_reach_lists):
                 kind = (
                     named_kind(leaf.place)
                     if tool is None

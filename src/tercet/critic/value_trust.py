@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 from tercet.contracts.mode import Trust
 from tercet.contracts.shape import as_object
 from tercet.contracts.steps.effective import EffectiveStep
-from tercet.contracts.tool import ALL_FIELDS, ToolSpec
+from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import pointer, references
 from tercet.contracts.values.formulas import Constant, Owned, Source, parse_formula, repeats_a_source
 from tercet.contracts.values.kinds import UNKNOWN, Kind, fits, parameter_kind, result_kind
 from tercet.contracts.values.references import Found, Leaf, Place, Read, Reference
-from tercet.contracts.values.trust import Scalar, overlaps, scalar, scalars
+from tercet.contracts.values.trust import Scalar, is_marked, overlaps, scalar, scalars
 from tercet.critic.declared_places import (
     is_empty,
     is_equal,
@@ -51,10 +51,6 @@ class ValueTrust:
         self._nodes: dict[Node, bool] = {}
         self._needs: dict[Node, Needs] = {}
 
-    def is_marked_input(self, place: Place) -> bool:
-        """Return whether a part of the request may contain untrusted text."""
-        return any(overlaps(mark, place) for mark in self.review.input_marks)
-
     @cached_property
     def sources(self) -> Sources:
         """The permitted sources of literals."""
@@ -64,7 +60,9 @@ class ValueTrust:
     def _former_scalars(self) -> frozenset[Scalar]:
         """The values that literals were compared with under older rules: all trusted values, for any step."""
         leaves = scalars(self.review.compiled.input())
-        trusted = frozenset(scalar(leaf.value) for leaf in leaves if not self.is_marked_input(leaf.place))
+        trusted = frozenset(
+            scalar(leaf.value) for leaf in leaves if not self.review.is_marked_input(leaf.place)
+        )
         return trusted | self.review.compiled.trusted_scalars
 
     def bind(self, value: Any, at: int | None, tool: ToolSpec | None = None, place: Place = ()) -> Binding:
@@ -148,7 +146,7 @@ class ValueTrust:
         is_fit = self._fitting.get(key)
         if is_fit is None:
             place = pointer.parts(found.pointer)
-            is_fit = not _is_marked(source, place) and (
+            is_fit = not self._is_marked(source, place) and (
                 not self.is_strict
                 or fits(
                     result_kind(source, place, reads_widths=self.review.reads_widths),
@@ -532,7 +530,7 @@ class ValueTrust:
     ) -> Needs:
         if name == references.REQUEST:
             is_prose = self.is_strict and self.sources.is_sentence(place)
-            return None if is_prose or self.is_marked_input(place) else ()
+            return None if is_prose or self.review.is_marked_input(place) else ()
         if name == references.EVIDENCE:
             return () if place and self.is_trusted_evidence(place[0], at) else None
         if name == references.PARAMS and own is not None:
@@ -546,16 +544,15 @@ class ValueTrust:
         call = self.review.call_at.get(index)
         if call is None:
             return ((index, place, is_number),) if self.review.plan.steps[index].kind == "note" else None
-        return None if _is_marked(call.tool, place) else ((index, None, False),)
+        return None if self._is_marked(call.tool, place) else ((index, None, False),)
+
+    def _is_marked(self, tool: ToolSpec, place: Place) -> bool:
+        """Return whether a field of a tool's result may contain untrusted text."""
+        return is_marked(tool.untrusted, place, in_lists=self.review.marks_reach_lists)
 
     def is_trusted_evidence(self, ref: str | int, at: int | None) -> bool:
         """Return whether a piece of evidence is trusted where the step at a position uses it."""
         return isinstance(ref, str) and self.review.is_trusted_evidence(ref, at)
-
-
-def _is_marked(tool: ToolSpec, place: Place) -> bool:
-    """Return whether a field of a tool's result may contain untrusted text."""
-    return any(mark == ALL_FIELDS or overlaps(mark, place) for mark in tool.untrusted)
 
 
 _MEMBERS = frozenset({"properties", "patternProperties", "additionalProperties", "propertyNames"})

@@ -24,11 +24,11 @@ from tercet.contracts.text.entities import (
     fitting_entities,
 )
 from tercet.contracts.text.pasted import Data, Piece, Span, show
-from tercet.contracts.tool import ALL_FIELDS, ToolSpec
+from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import pointer
 from tercet.contracts.values.kinds import Kind, parameter_kind
 from tercet.contracts.values.references import Place
-from tercet.contracts.values.trust import input_marks, overlaps, with_dotted
+from tercet.contracts.values.trust import input_marks, is_marked, overlaps, with_dotted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +99,11 @@ class Assignment:
 
     def is_trusted_input(self, place: Place) -> bool:
         """Return whether a part of the request contains no untrusted text."""
-        return not any(overlaps(mark, place) for mark in self._untrusted_inputs)
+        return not is_marked(self._untrusted_inputs, place)
 
     def is_trusted_field(self, tool: ToolSpec, place: Place) -> bool:
         """Return whether a part of a tool's result contains no untrusted text, provided that its inputs do not either."""
-        is_marked = any(mark == ALL_FIELDS or overlaps(mark, place) for mark in tool.untrusted)
-        return tool.result_trust is Trust.TRUSTED and not is_marked
+        return tool.result_trust is Trust.TRUSTED and not is_marked(tool.untrusted, place)
 
 
 # --- sentences ---

@@ -21,7 +21,7 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import pointer
 from tercet.contracts.values.references import REQUEST, Leaf, Place
-from tercet.contracts.values.trust import overlaps, scalar, scalars
+from tercet.contracts.values.trust import is_marked, scalar, scalars
 from tercet.planner.sentences import Assignment, is_sentence
 
 MAX_SOURCES = 240
@@ -245,7 +245,7 @@ class Placeholders:
     def is_marked(self, path: str) -> bool:
         """Return whether a placeholder names an untrusted field of the request."""
         root, *place = path.split(".")
-        return root == "input" and any(overlaps(mark, place) for mark in self.marks)
+        return root == "input" and is_marked(self.marks, place)
 
     def untrusted_ref(self, text: str) -> str | None:
         """Return the evidence id of a text that contains an untrusted field; None if its whole variable part is one

@@ -17,7 +17,7 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.text.words import key_words, to_decimal
 from tercet.contracts.values import pointer
 from tercet.contracts.values.pointer import value_at
-from tercet.contracts.values.trust import input_marks, overlaps, scalars, with_dotted
+from tercet.contracts.values.trust import input_marks, is_marked, scalars, with_dotted
 from tercet.policy.expressions import evaluate_planner
 from tercet.quality.verification.results import CLASSIFICATION
 from tercet.quality.verification.roles import has_form
@@ -137,7 +137,7 @@ def _without(value: Any, marks: Sequence[str], place: tuple[str | int, ...]) -> 
         return {key: member for key, member in kept.items() if member is not None}
     if (items := as_list(value)) is not None:
         return [_without(item, marks, (*place, index)) for index, item in enumerate(items)]
-    return None if any(overlaps(mark, place) for mark in marks) else value
+    return None if is_marked(marks, place) else value
 
 
 def _listed_value(rule: DocumentValue, sources: Sequence[_Source], language: str) -> KnownValue:

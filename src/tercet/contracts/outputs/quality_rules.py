@@ -23,7 +23,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import pointer
 from tercet.contracts.values.plain import PlainObject
 from tercet.contracts.values.pointer import value_at
-from tercet.contracts.values.trust import input_marks, overlaps, with_dotted
+from tercet.contracts.values.trust import input_marks, is_marked, with_dotted
 
 OUTPUT = "$output"
 SAMPLE_COUNTS = (3, 5, 7)
@@ -195,7 +195,7 @@ class QualityRules(Authored):
         """Return the locale of outputs: what the request says where it may, else `locale`."""
         place = (self.locale_from or "").partition("#")[2]
         marks = input_marks(with_dotted(untrusted)) if place.startswith("/") else ()
-        if any(overlaps(mark, pointer.parts(place)) for mark in marks):
+        if is_marked(marks, pointer.parts(place)):
             return self.locale
         said = value_at(given, place) if self.locale_from is not None else None
         return said if isinstance(said, str) and _LOCALE.fullmatch(said) else self.locale

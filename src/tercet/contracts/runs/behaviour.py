@@ -149,7 +149,8 @@ class Behaviour(IntEnum):
 
     WIDTHS_ARE_NO_KINDS = 24
     """Formats of OpenAPI such as `int64` and `byte` say how a value is stored, not which kind it is: the name of its field
-    suggests that. Before, an `int64` was the kind of every other `int64`, and of no amount that was none."""
+    suggests that. Marks of untrusted fields go through lists of any depth. Before, an `int64` was the kind of every other
+    `int64`, and of no amount that was none, and a marked field inside a list that its mark did not name was trusted."""
 
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})

@@ -16,10 +16,9 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
 from tercet.contracts.runs.run import Outcome, Run
 from tercet.contracts.shape import as_list, as_object
-from tercet.contracts.tool import ALL_FIELDS
 from tercet.contracts.values import pointer, references
 from tercet.contracts.values.references import Leaf, Reference, scan
-from tercet.contracts.values.trust import overlaps, scalars
+from tercet.contracts.values.trust import is_marked, scalars
 from tercet.core.events.quality import ToolRetry
 from tercet.critic.checks.binding import find_unrelated_steps
 from tercet.critic.checks.flow import trusted_results
@@ -95,8 +94,8 @@ def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, TrustedSourc
     trusted = _trusted_steps(review, run) if named else frozenset[str]()
     for result in results_of(run.transcript, run.compiled.surface, trusted):
         brought = (as_object(result.value) if result.trust is Trust.TRUSTED else None) or {}
-        for name in named if ALL_FIELDS not in result.untrusted else ():
-            if name in brought and not any(overlaps(mark, (name,)) for mark in result.untrusted):
+        for name in named:
+            if name in brought and not is_marked(result.untrusted, (name,)):
                 place = pointer.join((name,))
                 found[place] = TrustedSource(
                     f"{result.step_id}#{place}", _reads_words(review, {result.step_id})

@@ -17,7 +17,7 @@ from tercet.contracts.text.entities import find_hidden
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.values import pointer
 from tercet.contracts.values.plain import storable
-from tercet.contracts.values.trust import input_marks, overlaps, scalars, with_dotted
+from tercet.contracts.values.trust import input_marks, is_marked, scalars, with_dotted
 from tercet.contracts.verdict import KIND_OF, Code, Refusal, RefusalKind, Verdict
 from tercet.core import commands as c
 from tercet.core import events as e
@@ -318,7 +318,7 @@ def _untrusted_data_read(state: State, config: RunConfig) -> str:
 def _in_request(config: RunConfig) -> str:
     marks = input_marks(with_dotted(config.spec.untrusted_inputs))
     for leaf in scalars(config.compiled.input()) if marks else ():
-        if any(overlaps(mark, leaf.place) for mark in marks):
+        if is_marked(marks, leaf.place, in_lists=config.marks_reach_lists):
             return f"request#{pointer.join(leaf.place)}"
     for sentence in find_sentences(config.spec.fields, config.compiled.input()):
         if find_hidden(sentence.text, sentence.field.pasted):
@@ -344,18 +344,19 @@ def _in_results(state: State, config: RunConfig) -> str:
         if step.tool is None or ran is None or not ran.attempt:
             continue
         tool = config.surface.get(step.tool)
-        if step.id not in trusted or tool is None or _has_marked_fields(tool, ran):
+        if step.id not in trusted or tool is None or _has_marked_fields(tool, ran, config):
             return f"the result of step {step.id}"
     return ""
 
 
-def _has_marked_fields(tool: ToolSpec, ran: StepState) -> bool:
+def _has_marked_fields(tool: ToolSpec, ran: StepState, config: RunConfig) -> bool:
     """Return whether a result has a field that its tool marks as untrusted; one that is stored separately may have any."""
     if not tool.untrusted:
         return False
     if ran.blob or ALL_FIELDS in tool.untrusted:
         return True
-    return any(overlaps(mark, leaf.place) for leaf in scalars(ran.value) for mark in tool.untrusted)
+    places = (leaf.place for leaf in scalars(ran.value))
+    return any(is_marked(tool.untrusted, place, in_lists=config.marks_reach_lists) for place in places)
 
 
 def propose_step(run: Run, command: c.ProposeStep, answer: Now) -> Made:

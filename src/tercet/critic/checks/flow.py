@@ -434,14 +434,14 @@ def _holds(content: Any, value: Any) -> bool:
 def _untrusted_leaves(value_trust: ValueTrust) -> Iterator[tuple[str, Leaf]]:
     compiled = value_trust.review.compiled
     for leaf in scalars(compiled.input()):
-        if value_trust.is_marked_input(leaf.place):
+        if value_trust.review.is_marked_input(leaf.place):
             yield "the request", leaf
     for entry in compiled.manifests.evidence_manifest:
         if entry.trust is not Trust.TRUSTED or entry.id in value_trust.review.picked_evidence:
             for leaf in scalars(entry.content):
                 yield f"evidence {entry.id}", leaf
     for result in compiled.results:
-        trusted = compiled.trusted_leaves(result)
+        trusted = compiled.trusted_leaves(result, in_lists=value_trust.review.marks_reach_lists)
         for leaf in scalars(result.value):
             if leaf not in trusted:
                 yield f"the result of step {result.step_id}", leaf

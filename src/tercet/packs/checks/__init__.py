@@ -91,11 +91,16 @@ def named_fields(schema: JsonObject) -> tuple[str, ...] | None:
     return None if is_silent else fields_of(schema)
 
 
-def missing_field(schema: JsonObject, where: str) -> str | None:
-    """Return the first field of a pointer that a value of this schema cannot have; None if it may have all."""
+def missing_field(schema: JsonObject, where: str, *, in_lists: bool = False) -> str | None:
+    """Return the first field of a pointer that a value of this schema cannot have; None if it may have all.
+
+    `in_lists` says that it is a mark, which goes through lists that it does not spell out.
+    """
     current: JsonObject | None = schema
     for token in pointer.parts(where):
         current = dereferenced(schema, current)
+        if in_lists and token != ANY_ITEM and not token.isdecimal():
+            current = _within_lists(schema, current)
         if current is None or any(word in current for word in _OPEN):
             return None
         if current.get("type") == "array" or "items" in current:
@@ -108,6 +113,15 @@ def missing_field(schema: JsonObject, where: str) -> str | None:
             return None if _takes_more(current) else token
         current = as_object(properties.get(token))
     return None
+
+
+def _within_lists(root: JsonObject, schema: JsonObject | None) -> JsonObject | None:
+    """Return the schema of the items of a list, or of the lists in it; that of another value as it is."""
+    for _ in range(_MAX_HOPS):
+        if schema is None or "items" not in schema or any(word in schema for word in _OPEN):
+            break
+        schema = dereferenced(root, as_object(schema["items"]))
+    return schema
 
 
 def _takes_more(schema: JsonObject) -> bool:

@@ -64,7 +64,8 @@ def untrusted_fields_exist(parts: Parts) -> Problems:
     """Fields marked as untrusted are fields that the result can have."""
     for tool in parts.tools:
         for where in tool.untrusted:
-            field = None if tool.result is None or where == ALL_FIELDS else missing_field(tool.result, where)
+            is_open = tool.result is None or where == ALL_FIELDS
+            field = None if is_open else missing_field(tool.result or {}, where, in_lists=True)
             if field is not None:
                 yield parts.problem(
                     "untrusted_unknown",

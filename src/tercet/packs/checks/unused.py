@@ -16,7 +16,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import references
 from tercet.contracts.values.kinds import declared_kind, suggested_kind
 from tercet.contracts.values.references import Leaf, Reference
-from tercet.contracts.values.trust import input_marks, overlaps, with_dotted
+from tercet.contracts.values.trust import input_marks, is_marked, with_dotted
 from tercet.packs.checks import Check, Problems, did_you_mean, offers
 from tercet.packs.checks.gates import gates_named
 from tercet.packs.checks.templates import decision_of
@@ -217,7 +217,7 @@ def sentences_are_declared_as_such(parts: Parts) -> Problems:
 
 def _is_untrusted(decision: DecisionSpec, field: FieldSpec) -> bool:
     marks = input_marks(with_dotted(decision.untrusted_inputs))
-    return any(overlaps(mark, field.path.place) for mark in marks)
+    return is_marked(marks, field.path.place)
 
 
 def groups_name_parameters(parts: Parts) -> Problems:

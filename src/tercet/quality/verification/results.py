@@ -20,7 +20,7 @@ from tercet.contracts.runs.run import Outcome, TranscriptEntry
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.values.references import Place
-from tercet.contracts.values.trust import overlaps
+from tercet.contracts.values.trust import is_marked
 from tercet.quality.verification.leaves import is_text, leaves
 
 CLASSIFICATION = "result"
@@ -120,7 +120,7 @@ def _fact(result: StepResult, content: Any, trust: Trust, *, is_marked: bool = F
 
 
 def _is_marked(result: StepResult, place: Place) -> bool:
-    return any(overlaps(mark, place) for mark in result.untrusted)
+    return is_marked(result.untrusted, place)
 
 
 def _keep(value: Any, is_kept: Callable[[Place, Any], bool], place: Place = ()) -> Any:
