@@ -10,7 +10,7 @@ import pytest
 
 from tercet import Actor, DecisionSpec, Pack, Runtime, tool
 from tercet.contracts.decision import RiskTier
-from tercet.contracts.errors import UsageError
+from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.personal import PersonalMarks
 from tercet.engine.personal.sealing import list_erased
 
@@ -117,3 +117,32 @@ async def test_words_of_plans_may_be_values() -> None:
         request = {"intent": "d", "input": {"customer_id": "cus_8", "email": "params"}}
         result = await runtime.run(request, plan={"steps": [BY]})
         assert result.status == "completed"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "mira%2Bl%20%C3%A9@planted.example".replace("@", "%40"),
+        "mira%2bl%20%c3%a9%40planted.example",
+        "mira%2Bl+%C3%A9%40planted.example",
+        "mira+l \\u00e9@planted.example",
+    ],
+)
+@pytest.mark.parametrize("is_failing", [False, True])
+async def test_values_are_found_as_they_are_sent(form: str, is_failing: bool, tmp_path: Path) -> None:
+    """A service that repeats its URL or its body repeats the encoded value, in a result or in an error."""
+
+    @tool("crm.by", mode="read_only")
+    def by(email: str) -> dict[str, Any]:
+        if is_failing:
+            raise NotDone(f"no page /people/{form} for {len(email)} letters", is_retriable=False)
+        return {"url": f"/people/{form}", form: 1}
+
+    pack = _pack([])
+    pack = pack.model_copy(update={"tools": (by, *pack.tools[1:])})
+    request = {"intent": "d", "input": {"customer_id": "cus_7", "email": "mira+l \u00e9@planted.example"}}
+    async with Runtime(pack, f"sqlite:///{tmp_path / 'runs.db'}") as runtime:
+        result = await runtime.run(request, plan={"steps": [BY], "outputs": {"o": {"$from": "b"}}})
+        assert result.status == ("paused" if is_failing else "completed")
+    assert b"/people/[personal:" in _files(tmp_path)
+    assert form.encode() not in _files(tmp_path)

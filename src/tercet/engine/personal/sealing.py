@@ -6,10 +6,12 @@ are padded, so that a token says little about the length of its value.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from urllib.parse import quote, quote_plus
 
 import msgspec
 
@@ -21,6 +23,7 @@ from tercet.journal.protocol import Journal
 _T = TypeVar("_T", bound=msgspec.Struct)
 _MARK = b"[personal:"
 _BLOCK = 32
+_PERCENT = re.compile("%[0-9A-F]{2}")
 _PAD = b"\x80"
 _SHORTEST = 4
 """Shorter values are found only where they are the whole text."""
@@ -125,6 +128,17 @@ def _places(path: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _places(f"{path}.{number}", each)
     else:
         yield from ((path, token) for token in find_tokens(value))
+
+
+def with_encoded(tokens: Mapping[str, str]) -> dict[str, str]:
+    """Return tokens by text, and by the forms in which a text is sent over HTTP: a service may repeat its URL or body."""
+    encoded: dict[str, str] = {}
+    for text, token in tokens.items():
+        if len(text) >= _SHORTEST:
+            url = quote(text, safe="")
+            lower = _PERCENT.sub(lambda found: found.group().lower(), url)
+            encoded |= dict.fromkeys((url, lower, quote_plus(text), json.dumps(text)[1:-1]), token)
+    return {**encoded, **tokens}
 
 
 def replace_texts(value: Any, tokens: Mapping[str, str]) -> Any:

@@ -37,7 +37,7 @@ from tercet.core.messages import Message, Reply
 from tercet.core.state import State
 from tercet.engine.evidence.library import Library, LibraryEvidence
 from tercet.engine.personal.keys import SubjectKey, find_key_by_id, use_key
-from tercet.engine.personal.sealing import demand_cryptography, replace_texts, seal, unseal_all
+from tercet.engine.personal.sealing import demand_cryptography, replace_texts, seal, unseal_all, with_encoded
 from tercet.evidence.store import Fact
 from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal
@@ -352,7 +352,7 @@ class CallGuard:
 
     def close(self, ended: Ended) -> Ended:
         """Return how a call ended, with tokens in place of personal values."""
-        error = replace_texts(ended.error, self._tokens)
+        error = replace_texts(ended.error, with_encoded(self._tokens))
         if not isinstance(ended, Done):
             return msgspec.structs.replace(ended, error=error)
         value = ended.value
@@ -365,7 +365,9 @@ class CallGuard:
                 error = f"{self._tool} returned a personal field {path} that is not a text"
                 return Done(error=error, latency_ms=ended.latency_ms)
             value = map_field(value, path, self._vault.sealing(self._key, self._tokens))
-        return msgspec.structs.replace(ended, value=replace_texts(value, self._tokens), error=error)
+        return msgspec.structs.replace(
+            ended, value=replace_texts(value, with_encoded(self._tokens)), error=error
+        )
 
 
 @dataclass(frozen=True)
