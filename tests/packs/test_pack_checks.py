@@ -19,6 +19,7 @@ from tercet.contracts.request import Actor
 from tercet.contracts.runs.budget import RunBudget
 from tercet.contracts.runs.session import RoleLimit, SessionRules
 from tercet.packs import Pack, check, check_folder
+from tercet.policy.comparisons import may_match_tool
 from tercet.tools import Tool
 
 WritePack = Callable[..., Path]
@@ -483,6 +484,12 @@ SOUND: dict[str, dict[str, Any]] = {
 def test_what_is_sound_is_left_alone(changes: dict[str, Any]) -> None:
     """A pack without a defect has no problem, not even a warning."""
     assert found(build(**changes)) == ()
+
+
+def test_a_grant_in_too_many_brackets_may_match_every_tool() -> None:
+    """A rule that does not compile is still looked at, and must not exhaust the stack."""
+    assert may_match_tool("((step.tool == 'a.pay'))", "a.tell") is False
+    assert may_match_tool(f"{'(' * 2_000}step.tool == 'a.pay'{')' * 2_000}", "a.tell") is True
 
 
 def test_a_role_that_nobody_holds_is_found_where_all_actors_are_known(write_pack: WritePack) -> None:

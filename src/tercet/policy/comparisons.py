@@ -48,19 +48,23 @@ def may_match_tool(expression: str, tool: str) -> bool:
     """Return whether a rule over one step may hold for a call of a tool: false only where it is certain from comparisons
     of `step.tool`.
     """
-    return _may_match(references.tokens(expression), tool)
+    return _may_match(references.tokens(expression), tool, 0)
 
 
-def _may_match(found: tuple[Token, ...], tool: str) -> bool:
-    if _split(found, "?") != [found]:
+_DEEPEST = 50
+"""The largest depth of brackets that is looked into; what is deeper may match."""
+
+
+def _may_match(found: tuple[Token, ...], tool: str, depth: int) -> bool:
+    if depth > _DEEPEST or _split(found, "?") != [found]:
         return True
     if len(either := _split(found, "||")) > 1:
-        return any(_may_match(part, tool) for part in either)
+        return any(_may_match(part, tool, depth + 1) for part in either)
     if len(both := _split(found, "&&")) > 1:
-        return all(_may_match(part, tool) for part in both)
+        return all(_may_match(part, tool, depth + 1) for part in both)
     texts = [token.text for token in found]
     if texts[:1] == ["("] and _closing(texts) == len(texts) - 1:
-        return _may_match(found[1:-1], tool)
+        return _may_match(found[1:-1], tool, depth + 1)
     named = {references.constant_value(token.text) for token in found if token.kind == "literal"}
     shape = "".join("…" if token.kind == "literal" else token.text for token in found)
     if shape in ("step.tool==…", "…==step.tool") or re.fullmatch(r"step\.toolin\[…(,…)*\]", shape):
