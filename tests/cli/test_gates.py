@@ -223,3 +223,17 @@ def test_the_commands_that_are_printed_run_as_they_are(
 def test_an_answer_that_needs_no_role_needs_no_actors(tercet: Tercet, question: str) -> None:
     """Whether a call happened may be said by anybody: the printed command is whole as it stands."""
     assert "--actors" not in tercet("gates", "show", question).out
+
+
+def test_a_cancelled_session_says_which_gate_it_still_waits_at(tercet: Tercet, question: str) -> None:
+    """When it is cancelled, shown and resumed: whether the call happened has to be known before it ends."""
+    session = session_of(question)
+    told = tercet("sessions", "cancel", session)
+    assert f"It ends once {question} is answered; then resume it:" in told.text
+    assert f"tercet gates settle {question} --did-not-happen\n" in told.out
+    ending = f"· ending cancelled: agt_support cancelled it; it ends once {question} is answered"
+    assert ending in tercet("sessions", "show", session).text
+    assert ending in tercet("sessions", "resume", session, "--pack", BAKERY).text
+    assert tercet("gates", "settle", question, "--did-not-happen").code == 0
+    done = tercet("sessions", "resume", session, "--pack", BAKERY)
+    assert "✗ cancelled: agt_support cancelled it" in done.out

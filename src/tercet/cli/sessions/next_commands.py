@@ -45,6 +45,11 @@ def unsettled_steps(rollback: RollbackResult | None) -> tuple[str, ...]:
     return tuple(entry.step_id for entry in log if entry.is_open)
 
 
+def is_ending_after_answer(state: State) -> bool:
+    """Return whether the end of a session is decided, but people have to say first whether a call happened."""
+    return bool(state.ending) and any(gate.kind == "reconcile" for gate in state.gates.values())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Commands:
     """Suggested commands, with the options for the same journal, pack and actors.

@@ -23,7 +23,12 @@ from tercet.cli.remote import acting_as, open_remote
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.server_option import is_service
 from tercet.cli.sessions.messages import WRONG_PERSON, MessageBuilder, MessageOptions
-from tercet.cli.sessions.next_commands import Commands, settling_actor, unsettled_steps
+from tercet.cli.sessions.next_commands import (
+    Commands,
+    is_ending_after_answer,
+    settling_actor,
+    unsettled_steps,
+)
 from tercet.cli.sessions.people import local_user_as, login_name, refuse_actors
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
@@ -130,6 +135,8 @@ def _order(order: str, done: str, session: str, options: MessageOptions, build: 
     state = delivery.state
     is_running = bool(delivery.holder) and state.status != "paused" and not state.is_over
     look = [commands.show(session)] if state.is_over else [commands.watch(session)] if is_running else []
+    if not look and is_ending_after_answer(state):
+        look = commands.commands(state)
     if options.as_json:
         answer = {
             "session_id": session,
@@ -159,6 +166,8 @@ def _what_next(state: State, holder: str) -> str:
         return "It is over. Show it with:"
     if holder:
         return f"{holder} continues it. Follow it with:"
+    if is_ending_after_answer(state):
+        return f"It ends once {listed(list(state.gates))} is answered; then resume it:"
     if state.ending:
         return "No process runs it; it ends once it is resumed:"
     return "Continue with:"

@@ -13,7 +13,7 @@ from tercet.cli.journals import RecordedSession
 from tercet.cli.run.case_view import outline, refusal_text, show_decisive
 from tercet.cli.run.review import verdict_for_input
 from tercet.cli.screen import Screen
-from tercet.cli.sessions.next_commands import Commands, unsettled_steps
+from tercet.cli.sessions.next_commands import Commands, is_ending_after_answer, unsettled_steps
 from tercet.cli.sessions.session_json import show_revisions, timing_rows
 from tercet.contracts.control import StopReason
 from tercet.contracts.plan import Plan, Step
@@ -241,8 +241,7 @@ def show_ending(
         case "ending":
             screen.say(Text.assemble((f"· ending {state.ending}: ", style), reason))
         case "waiting":
-            for gate in state.gates.values():
-                show_gate(screen, gate, owner=state.start.actor["id"], now=now)
+            _show_gates(screen, state, style, now)
         case "in progress":
             screen.say(Text.assemble(("▸ in progress: ", style), holder))
     if remedy := refusal.remedy if refusal else _remedy(state):
@@ -250,6 +249,15 @@ def show_ending(
     _show_rollback(screen, state, rollback)
     if unsettled_steps(rollback) or not (is_shown and state.is_over):
         _show_next(screen, state, commands, rollback)
+
+
+def _show_gates(screen: Screen, state: State, style: str, now: int) -> None:
+    """Print the gates that a session waits at, after the decision about its end if there is one already."""
+    if is_ending_after_answer(state):
+        left = f"{printable(state.reason)}; it ends once {listed(list(state.gates))} is answered"
+        screen.put(Text.assemble((f"· ending {state.ending}: ", style), left))
+    for gate in state.gates.values():
+        show_gate(screen, gate, owner=state.start.actor["id"], now=now)
 
 
 def _remedy(state: State) -> str:
