@@ -19,6 +19,7 @@ from . import screens
 
 ADDED = frozenset(
     {
+        "/asked",
         "/figures/lane_success_rate",
         "/figures/parent_replan_rate",
         "/published",
