@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import socket
 from collections.abc import Generator
 from pathlib import Path
@@ -135,6 +136,54 @@ def test_a_refund_at_a_service(tercet: Tercet, hosted: Hosted, people: dict[str,
     own = tercet("export", session, "-o", "own.tercet", "--journal", hosted.journal, "--json")
     assert exported.json["hash"] == own.json["hash"]
     assert agent("report", session, "-o", "run.html").code == 0
+
+
+def test_a_session_whose_pack_version_is_not_served_any_more(
+    tercet: Tercet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers, screens and refusals say that the service does not continue it, and their command moves it."""
+    for name in ("TERCET_SERVER", "TERCET_JOURNAL", "TERCET_ACTORS", "TERCET_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERCET_REFUNDS_DB", str(tmp_path / "refunds.db"))
+    folder, journal = tmp_path / "refunds", f"sqlite:///{tmp_path / 'runs.db'}"
+    shutil.copytree(REFUNDS, folder)
+    with hosting(journal, Pack.load(folder)) as before:
+        keys = [before.key("agt_support"), before.key("user_finance_lead", roles=("finance_lead",))]
+        agent = Terminal(tercet, before, monkeypatch, keys[0])
+        first, second = (agent(*RUN, "--request-key", key).json for key in "ab")
+        assert "not_served" not in agent("show", first["session_id"], is_json=False).text
+    header = folder / "pack.toml"
+    header.write_text(header.read_text().replace('version = "1.0.0"', 'version = "1.1.0"'))
+    with hosting(journal, Pack.load(folder)) as after:
+        agent, lead = (Terminal(tercet, after, monkeypatch, key) for key in keys)
+        operator = Terminal(tercet, after, monkeypatch, after.local_key)
+        says = "The service does not serve its version of refunds@1.0.0, and does not continue it."
+        session = first["session_id"]
+        move = f"tercet sessions migrate {session} --server {after.url}"
+        shown = agent("show", session, is_json=False)
+        assert says in shown.text
+        assert move in shown.text
+        approved = lead("approve", first["gates"][0]["id"], is_json=False)
+        assert approved.code == 0
+        assert says in approved.text
+        assert move in approved.text
+        assert "the service continues it" not in approved.text
+        shown = agent("show", session, is_json=False)
+        assert "no process of the service runs it" in shown.text
+        assert move in shown.text
+        resumed = agent("sessions", "resume", session)
+        assert (resumed.code, resumed.json["next"]) == (4, [move])
+        assert (moved := operator.paste(move)).code == 4
+        assert all("migrate" not in line for line in moved.json["next"])
+        session = second["session_id"]
+        move = f"tercet sessions migrate {session} --server {after.url}"
+        assert lead("approve", second["gates"][0]["id"]).json["next"] == [move]
+        paused = agent("sessions", "pause", session)
+        assert paused.json["next"] == [move]
+        refused = agent("sessions", "resume", session).json["error"]
+        assert refused["code"] == "pack_version_mismatch"
+        assert refused["remedy"] == f"move it to the version that the service serves: {move}"
+        assert operator.paste(move).code == 4
 
 
 def test_denied_cancelled_extended_and_resumed(people: dict[str, Terminal]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -55,6 +57,37 @@ def output_of(folder: Path, *words: str) -> Generator[list[str]]:
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(120) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["serve", "worker"])
+def test_the_start_counts_the_sessions_whose_pack_version_is_not_served(
+    command: str, tercet: Tercet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The unfinished sessions of the version before are named with the command that moves them; ended ones are not counted."""
+    monkeypatch.setenv("TERCET_REFUNDS_DB", str(tmp_path / "refunds.db"))
+    folder, journal = tmp_path / "refunds", f"sqlite:///{tmp_path / 'runs.db'}"
+    shutil.copytree(REFUNDS, folder)
+    where = ("--journal", journal)
+    told = ("--intent", "support.refund", "--input", '{"order_id": "ord_881", "window_id": "rw_881"}')
+    sessions = [
+        tercet("run", folder, *told, "--request-key", key, *where, "--json").json["session_id"]
+        for key in "abc"
+    ]
+    assert tercet("cancel", sessions[2], *where).code == 0
+    assert tercet("sessions", "resume", sessions[2], "--pack", folder, *where).code == 5
+    port = ("--port", "0") if command == "serve" else ()
+    with output_of(tmp_path, command, str(folder), *where, *port) as lines:
+        assert not [line for line in lines if "pinned" in line]
+    header = folder / "pack.toml"
+    header.write_text(header.read_text().replace('version = "1.0.0"', 'version = "1.1.0"'))
+    with output_of(tmp_path, command, str(folder), *where, *port) as lines:
+        (at,) = [number for number, line in enumerate(lines) if "pinned to" in line]
+        assert lines[at] == "! 2 sessions are pinned to refunds@1.0.0, which is not served here"
+        assert lines[at + 2].startswith(f"tercet sessions migrate {sessions[1]} ")
+        if command == "worker":
+            moved = tercet(*shlex.split(lines[at + 2])[1:])
+            assert moved.code == 4, moved.err
 
 
 @pytest.mark.slow

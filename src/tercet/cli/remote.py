@@ -38,6 +38,11 @@ def as_remote(journal: Journal) -> RemoteJournal | None:
     return cast("RemoteJournal", journal) if hasattr(journal, "client") else None
 
 
+def unserved_pack(view: Mapping[str, Any]) -> str:
+    """Return the pack version of a session, as a service returned it, if the service does not serve it; else an empty text."""
+    return str((as_object(view.get("not_served")) or {}).get("pack", ""))
+
+
 def refuse_options(url: str, given: Mapping[str, object], why: str) -> None:
     """Raise `UsageError` for an option that has no meaning with a service."""
     named = [name for name, value in given.items() if value]

@@ -54,6 +54,9 @@ class ServiceError(TercetError):
         return {"retry-after": str(self._retry_s)} if self.status in (429, 503) else {}
 
 
+MOVE = 'an operator moves it to the version that is served, with migrateSession; or, if its pack says resume = "pinned", serve that version too'
+"""How a session goes on that is pinned to a pack version which the service does not serve."""
+_PINNED = ("pack_version_mismatch", "snapshot_version_mismatch")
 NAMED_BY_LISTS = "listSessions and listGates name what there is"
 SCHEMAS = "GET /v1/methods lists each method with the JSON Schema of its parameters"
 
@@ -140,6 +143,9 @@ def understand(error: Exception) -> ServiceError:
                 status=504,
                 rpc=UNAVAILABLE,
             )
+        case UsageError() if error.code in _PINNED:
+            # The engine names commands for a machine that has the folder of the pack.
+            return ServiceError(error.message, code=error.code, remedy=MOVE, status=409)
         case UsageError():
             return ServiceError(error.message, code=error.code, remedy=error.remedy or "", status=409)
         case TercetError():
@@ -167,6 +173,7 @@ HELPFUL: dict[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(("session_over", "already_settled"), ("getSession",)),
     "session_not_over": ("getSession", "getGate"),
+    **dict.fromkeys(_PINNED, ("migrateSession", "cancelSession")),
     "not_stopped": ("listStops",),
 }
 """The methods that help after a refusal, for remedies that name commands."""

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.runs.session import SessionStatus
 from tercet.contracts.values.plain import storable
 from tercet.core.messages import session_of
+from tercet.core.state import TERMINAL
 from tercet.engine.watchdog import WATCHDOG_MS
 from tercet.evidence.store import EvidenceStore
 from tercet.executor.clock import Clock, SystemClock
@@ -21,6 +23,8 @@ from tercet.runtime import Runtime, RuntimeOptions
 from tercet.service.errors import ServiceError, not_found
 
 _T = TypeVar("_T")
+MOST_COUNTED = 1_000
+_UNFINISHED = tuple(status for status in get_args(SessionStatus) if status not in TERMINAL)
 
 
 def pack_name(ref: str) -> str:
@@ -78,7 +82,23 @@ class Hub:
 
     def serves(self, row: SessionRow) -> bool:
         """Whether the pack that a session is pinned to is served here."""
-        return any(pack.hash == row.pack_hash for pack in self.packs.get(pack_name(row.pack), ()))
+        return self.serves_version(row.pack, row.pack_hash)
+
+    def serves_version(self, ref: str, pack_hash: str) -> bool:
+        """Whether a version of a pack is served here."""
+        return any(pack.hash == pack_hash for pack in self.packs.get(pack_name(ref), ()))
+
+    async def list_unserved(self) -> list[SessionRow]:
+        """Return unfinished sessions of the packs here whose version is not served, of the tenants that are known.
+
+        Of each status and tenant the newest MOST_COUNTED sessions are looked at.
+        """
+        found: list[SessionRow] = []
+        for tenant in sorted({runtime.tenant for runtime in self}):
+            for status in _UNFINISHED:
+                rows = await self.journal.sessions(tenant, status=status, limit=MOST_COUNTED)
+                found += [row for row in rows if pack_name(row.pack) in self.packs and not self.serves(row)]
+        return found
 
     async def runtime(self, tenant: str, name: str | None = None) -> Runtime:
         """Return the runtime of a tenant and a pack; None means the only pack."""

@@ -63,7 +63,7 @@ from tercet.service.params import (
     StopRef,
     VerifyPlan,
 )
-from tercet.service.worker import Carrier, wait_for_rest
+from tercet.service.worker import Carrier, Worker, wait_for_rest
 
 MOST_BUNDLE = 20_000_000
 """How large a bundle may be that is sent in an answer."""
@@ -118,7 +118,9 @@ def _unknown_actor(message: str, known: Sequence[str]) -> ServiceError:
 
 
 async def _view(service: Service, runtime: Runtime, session: str) -> dict[str, Any]:
-    return await views.session_view(runtime, session, service.now())
+    # With another carrier, workers of any version may be running elsewhere.
+    serves = service.hub.serves_version if isinstance(service.worker, Worker) else None
+    return await views.session_view(runtime, session, service.now(), serves)
 
 
 async def _moved(service: Service, runtime: Runtime, result: RunResult) -> dict[str, Any]:

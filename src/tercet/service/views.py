@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -15,12 +16,17 @@ from tercet.engine.streams.audit import AuditEntry
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import Stop
 from tercet.runtime import Runtime
-from tercet.service.errors import not_found
+from tercet.service.errors import MOVE, not_found
 from tercet.view.vocabulary import standing
 
 
-async def session_view(runtime: Runtime, session: str, now: int) -> dict[str, Any]:
-    """Return a session: its published row, its progress envelope and verdict, and why it waits or ended."""
+async def session_view(
+    runtime: Runtime, session: str, now: int, serves: Callable[[str, str], bool] | None = None
+) -> dict[str, Any]:
+    """Return a session: its published row, its progress envelope and verdict, and why it waits or ended.
+
+    `serves` tells for the name and the hash of a pack version whether its sessions go on here.
+    """
     state = await runtime.state(session)
     # Made of the same state: one read later, it could say that the session waits at a gate which `gates` lacks.
     row = await progress.session_row(runtime.journal, state)
@@ -38,6 +44,18 @@ async def session_view(runtime: Runtime, session: str, now: int) -> dict[str, An
         "record": state.record or None,
         "run_id": str(state.start.run),
         "dev": bool(state.start.dev),
+        "not_served": None
+        if state.is_over or serves is None or serves(state.start.pack, state.start.pack_hash)
+        else _not_served(state.start.pack),
+    }
+
+
+def _not_served(pack: str) -> dict[str, str]:
+    """Return that an unfinished session does not go on at this service, since its pack version is not served."""
+    return {
+        "pack": pack,
+        "message": f"this service does not serve the version of {pack} that the session is pinned to, so it does not continue it",
+        "remedy": MOVE,
     }
 
 

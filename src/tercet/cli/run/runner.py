@@ -21,6 +21,7 @@ from contextlib import (
     nullcontext,
     redirect_stdout,
 )
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
@@ -28,7 +29,7 @@ import typer
 from tercet.cli import ExitCode
 from tercet.cli.journals import RecordedSession, find_library, journal_at, read_session, tenant_of
 from tercet.cli.options import option
-from tercet.cli.remote import open_remote
+from tercet.cli.remote import open_remote, unserved_pack
 from tercet.cli.run.progress import NoProgress, Progress, show_cursor
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.next_commands import EXIT_CODES, Commands
@@ -59,6 +60,7 @@ from tercet.view.vocabulary import standing
 
 if TYPE_CHECKING:
     from tercet.service.client import AsyncClient
+    from tercet.service.remote_journal import RemoteJournal
 
 
 VARIABLE = "TERCET_TELEMETRY"
@@ -357,17 +359,36 @@ def has_settled(state: State) -> bool:
     return standing(state) not in ("in progress", "ending")
 
 
+_PINNED = ("pack_version_mismatch", "snapshot_version_mismatch")
+
+
+async def _unserved(journal: RemoteJournal, session: str) -> str:
+    """Return the pack version of a session, if the service does not serve that one."""
+    return unserved_pack(await journal.client.call("getSession", {"session_id": session}))
+
+
 def run_at_service(url: str, call: Call, *, as_json: bool, act_as: str = "", resumed: str = "") -> ExitCode:
     """Start or resume a session at a service, follow it until it ends or waits, and show the result as `tercet run` does."""
     commands, screen = Commands(journal=url), Screen()
     progress = NoProgress() if as_json else Progress(screen, SystemClock())
     started: list[str] = []
+    unserved_packs: list[str] = []
 
     async def main() -> RecordedSession:
         async with open_remote(url, act_as=act_as) as journal:
             before = await load_state(journal, journal.tenant, resumed) if resumed else None
-            session = await call(journal.client)
+            try:
+                session = await call(journal.client)
+            except TercetError as error:
+                if resumed and error.code in _PINNED:
+                    error.remedy = (
+                        f"move it to the version that the service serves: {commands.migrate(resumed)}"
+                    )
+                raise
             started.append(session)
+            if resumed and (unserved := await _unserved(journal, session)):
+                unserved_packs.append(unserved)  # to follow it would have no end
+                return await read_session(journal, session)
             drawing = asyncio.ensure_future(progress.redraw_until_cancelled())
             try:
                 await follow(journal, session, progress.tell, until=has_settled, after=before)
@@ -383,6 +404,7 @@ def run_at_service(url: str, call: Call, *, as_json: bool, act_as: str = "", res
             screen.offer("· the run goes on at the service. Follow it with:", commands.watch(started[0]))
         raise
     state = recorded.state
+    commands = replace(commands, unserved="".join(unserved_packs))
     if as_json:
         print_json(session_json(recorded, commands))
     else:

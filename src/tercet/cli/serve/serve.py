@@ -9,10 +9,11 @@ import signal
 import socket
 import sys
 import webbrowser
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from tercet.cli import ExitCode
@@ -22,9 +23,11 @@ from tercet.cli.options import AsJson, argument, flag, option, takes
 from tercet.cli.run.runner import run_until_complete
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.serve.temporal import TemporalOptions, cluster_module, open_dispatcher
+from tercet.cli.sessions.next_commands import Commands
 from tercet.cli.sessions.people import local_actor, require_local_journal
 from tercet.contracts.errors import UsageError, extra_missing
 from tercet.packs import Pack
+from tercet.view.terminal.text import count, printable
 
 SERVE_EXAMPLES = """\
 tercet serve examples/refunds
@@ -45,8 +48,18 @@ Packs: TypeAlias = Annotated[
     list[Path],
     argument("PACK...", "The folders of the packs to serve; of two versions, name the newer one last."),
 ]
-Ready: TypeAlias = Callable[[str, str, str], None]
-"""Called once a service answers, with its address, the local key and a login link."""
+
+
+class Unserved(NamedTuple):
+    """How many unfinished sessions are pinned to a pack version that is not served, and the command that moves one."""
+
+    pack: str
+    sessions: int
+    command: str
+
+
+Ready: TypeAlias = Callable[[str, str, str, Sequence[Unserved]], None]
+"""Called once a service answers, with its address, the local key, a login link, and the pack versions that are not served."""
 AtOnce: TypeAlias = Annotated[
     int,
     option("N", "The number of runs that this process runs at the same time.", "--runs", min=1, max=10_000),
@@ -183,7 +196,7 @@ def serve(
         store=options.store,
         scheduler=scheduler,
     )
-    _run(serving.run(lambda url, key, link: _announce(url, key, loaded, link=link, as_json=options.as_json)))
+    _run(serving.run(partial(_announce, packs=loaded, as_json=options.as_json)))
     return ExitCode.ACCEPTED
 
 
@@ -213,8 +226,8 @@ def console(
     settings = server.ServeSettings(port=port, is_dev=dev, local=local_actor(loaded[0]), tenant=TENANT)
     serving = _Serving(packs=packs, loaded=loaded, settings=settings, journal=journal, store=store)
 
-    def ready(url: str, key: str, link: str) -> None:
-        _announce(url, key, loaded, link=link, as_json=as_json)
+    def ready(url: str, key: str, link: str, unserved: Sequence[Unserved]) -> None:
+        _announce(url, key, link, unserved, packs=loaded, as_json=as_json)
         if open_browser and not as_json:
             show_in_browser(link)
 
@@ -269,7 +282,12 @@ class _Serving:
         ):
             url = f"http://{server.url_host(settings.host)}:{bound.getsockname()[1]}"
             link = f"{url}{await site.login_path(running.local_key)}" if running.local_key else ""
-            await server.serve_until_stopped(running, bound, lambda: ready(url, running.local_key, link))
+            # With Temporal, workers of any version may be running elsewhere.
+            hub = running.http.service.hub
+            unserved = [] if self.scheduler else await _find_unserved(hub, url, folders)
+            await server.serve_until_stopped(
+                running, bound, lambda: ready(url, running.local_key, link, unserved)
+            )
 
 
 @takes(ProcessOptions)
@@ -310,14 +328,17 @@ def worker(
 
                 settings = cluster_module().WorkerSettings(at_once=runs)
                 async with cluster_module().open_worker(scheduler, opened, open_hub, loaded, settings):
-                    _announce("", "", loaded, as_json=options.as_json)
-                    await _signalled()
+                    stopped = _stop_at_signals()  # before a reader of the announcement can send one
+                    _announce("", "", "", (), packs=loaded, as_json=options.as_json)
+                    await stopped.wait()
                 return
             hub = server.Hub(loaded, opened, folders=_folders(loaded, packs), evidence=evidence)
             working = server.Worker(hub, at_once=runs)
             async with server.running_worker(hub, working, {TENANT, *(tenant or ())}):
-                _announce("", "", loaded, as_json=options.as_json)
-                await _signalled()
+                stopped = _stop_at_signals()
+                unserved = await _find_unserved(hub, journal, _folders(loaded, packs))
+                _announce("", "", "", unserved, packs=loaded, as_json=options.as_json)
+                await stopped.wait()
 
     _run(main())
     return ExitCode.ACCEPTED
@@ -367,19 +388,34 @@ def _run(main: Coroutine[Any, Any, None]) -> None:
     run_until_complete(asyncio.new_event_loop(), main)
 
 
-async def _signalled() -> None:
-    """Return at SIGINT or SIGTERM."""
+def _stop_at_signals() -> asyncio.Event:
+    """Return what SIGINT and SIGTERM set."""
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    await stopped.wait()
+    return stopped
 
 
-def _announce(url: str, key: str, packs: list[Pack], *, as_json: bool, link: str = "") -> None:
+async def _find_unserved(hub: Any, journal: str, folders: Mapping[str, str]) -> list[Unserved]:
+    """Return the versions of the packs in these folders that unfinished sessions are pinned to, and that are not served."""
+    by_pack: dict[str, list[str]] = {}
+    for row in await hub.list_unserved():
+        by_pack.setdefault(row.pack, []).append(row.session_id)
+    found: list[Unserved] = []
+    for pack, sessions in by_pack.items():
+        commands = Commands(journal=journal, pack=folders[pack.partition("@")[0]])
+        found.append(Unserved(pack, len(sessions), commands.migrate(sessions[0])))
+    return found
+
+
+def _announce(
+    url: str, key: str, link: str, unserved: Sequence[Unserved], *, packs: list[Pack], as_json: bool
+) -> None:
     refs = [pack.ref for pack in packs]
     if as_json:
         console = {"console": f"{url}/console", "login_link": link} if url else {}
-        print_json({"url": url, "api_key": key, "packs": refs, **console}, is_line=True)
+        pinned = [{"pack": each.pack, "sessions": each.sessions} for each in unserved]
+        print_json({"url": url, "api_key": key, "packs": refs, "unserved": pinned, **console}, is_line=True)
         return
     screen = Screen()
     say: Callable[[str], None] = screen.say
@@ -391,4 +427,10 @@ def _announce(url: str, key: str, packs: list[Pack], *, as_json: bool, link: str
         say(f"  your API key, valid until this process ends: {key}")
     if url and not link:
         say(f"  the console: {url}/console")
+    for pack, sessions, command in unserved:
+        are = f"{count(sessions, 'session')} {'is' if sessions == 1 else 'are'}"
+        version = f"other content of {pack} than is" if pack in refs else f"{pack}, which is not"
+        say(f"! {are} pinned to {printable(version, 200)} served here")
+        say('  Move each with this command, or, if the pack says resume = "pinned", serve that version too:')
+        say(f"  {command}")
     say("  Ctrl-C stops it; unfinished sessions go on at the next start")

@@ -17,7 +17,7 @@ from tercet.cli.journals import GateId
 from tercet.cli.options import argument, flag, option, takes
 from tercet.cli.screen import Screen, respond
 from tercet.cli.sessions.messages import Delivery, MessageOptions, demand_opened
-from tercet.cli.sessions.next_commands import Commands
+from tercet.cli.sessions.next_commands import Commands, unserved_text
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.values import pointer
@@ -295,6 +295,9 @@ class _AnswerReport:
         self._is_remote = commands.is_remote
         usual = "Follow it with:" if commands.is_remote else "Continue with:"
         self._invitation = "Show it with:" if is_done else usual
+        if delivery.unserved and not delivery.state.is_over:
+            self._next = self._lines = commands.resume(delivery.state)
+            self._invitation = unserved_text(delivery.unserved)
 
     def as_json(self) -> dict[str, Any]:
         delivery = self._delivery

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Note
-from tercet.cli.remote import THE_SERVICE, acting_as, method_for, open_remote
+from tercet.cli.remote import THE_SERVICE, acting_as, method_for, open_remote, unserved_pack
 from tercet.cli.run.runner import process_name
 from tercet.cli.screen import Screen
 from tercet.cli.server_option import is_service
@@ -51,6 +51,8 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     actor: Actor
     holder: str = ""
     """The process that runs the session; empty if none does."""
+    unserved: str = ""
+    """The pack version of the session, if the service that has it does not serve that one."""
 
 
 class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +71,7 @@ class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):
             refuse_actors(self.journal, self.actors)
             act_as = acting_as(self.journal, self.as_, is_dev=self.dev)
             delivery = asyncio.run(_send_to_service(self.journal, session, act_as, build))
-            return delivery, Commands(journal=self.journal)
+            return delivery, Commands(journal=self.journal, unserved=delivery.unserved)
         user = local_user_as(self.actors, self.as_, self.journal, is_dev=self.dev)
         waiting = _Waiting(None if self.as_json else Screen())
         try:
@@ -99,9 +101,11 @@ async def _send_to_service(url: str, session: str, act_as: str, build: MessageBu
     """Call the method that sends a message to a session; the rules of the service apply."""
     async with open_remote(url, act_as=act_as) as journal:
         before = await load_state(journal, journal.tenant, session)
-        await journal.client.call(*method_for(build(before, journal.actor)))
+        unserved = unserved_pack(await journal.client.call(*method_for(build(before, journal.actor))))
         state = await load_state(journal, journal.tenant, session)
-        return Delivery(state=state, actor=journal.actor, holder=THE_SERVICE)
+        return Delivery(
+            state=state, actor=journal.actor, holder="" if unserved else THE_SERVICE, unserved=unserved
+        )
 
 
 WRONG_PERSON = ("role_missing", "own_gate", "own_change", "already_approved")

@@ -50,6 +50,11 @@ def is_ending_after_answer(state: State) -> bool:
     return bool(state.ending) and any(gate.kind == "reconcile" for gate in state.gates.values())
 
 
+def unserved_text(pack: str) -> str:
+    """Return why a session does not go on at its service, before the command that helps."""
+    return f"The service does not serve its version of {printable(pack, 120)}, and does not continue it. An operator moves it with:"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Commands:
     """Suggested commands, with the options for the same journal, pack and actors.
@@ -61,6 +66,8 @@ class Commands:
     pack: str = ""
     """The folder of the session's pack; empty if it is not known."""
     actors: str = ""
+    unserved: str = ""
+    """The pack version that the session is pinned to, if the service does not serve it."""
 
     @property
     def is_remote(self) -> bool:
@@ -81,12 +88,19 @@ class Commands:
         A service goes on by itself with a session that is not paused, so that one is followed.
         """
         session = state.start.session
+        if self.unserved:
+            return [self.migrate(session)]
         if self.is_remote and not state.is_stepwise:
             is_paused = state.status == "paused" and not state.ending
             return [self._line("sessions", "resume", session) if is_paused else self.watch(session)]
         if state.is_stepwise or not self.pack:
             return []
         return [self.resume_session(state.start.session)]
+
+    def migrate(self, session: str) -> str:
+        """Return the command that moves a session to the pack, or to the version that the service serves."""
+        words = () if self.is_remote else ("--pack", self.pack)
+        return self._line("sessions", "migrate", session, *words)
 
     def resume_session(self, session: str) -> str:
         """Return the command that resumes a session of this pack."""
@@ -95,7 +109,7 @@ class Commands:
     def resume_or_hint(self, state: State) -> list[str]:
         """Return the command that resumes a session; if there is none, a shell comment that says how to resume it."""
         session, pack = state.start.session, printable(state.start.pack, 120)
-        if state.is_stepwise:
+        if state.is_stepwise and not self.unserved:
             agent = printable(state.start.planner, 120)
             return [f"# the agent {agent} resumes it, in Python: await engine.resume({session!r})"]
         bare = self._line("sessions", "resume", session)
@@ -195,6 +209,8 @@ class Commands:
         session = state.start.session
         if state.is_over:
             return [*(self.settle(state, step) for step in unsettled_steps(rollback)), self.show(session)]
+        if self.unserved:
+            return [self.migrate(session)]  # which voids the answers to its gates
         asked = [
             line
             for gate in state.gates.values()

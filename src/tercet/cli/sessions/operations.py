@@ -27,6 +27,7 @@ from tercet.cli.sessions.next_commands import (
     Commands,
     is_ending_after_answer,
     settling_actor,
+    unserved_text,
     unsettled_steps,
 )
 from tercet.cli.sessions.people import local_user_as, login_name, refuse_actors
@@ -155,15 +156,17 @@ def _order(order: str, done: str, session: str, options: MessageOptions, build: 
     is_other = not is_service(options.journal) and actor.auth != SIMULATED and actor.os_user != actor.id
     screen.conclude(f"{printable(session)} {done}, by {by}{login_words(actor.os_user) if is_other else ''}")
     screen.offer(
-        f"  {_what_next(state, delivery.holder if is_running else '')}",
+        f"  {_what_next(state, delivery.holder if is_running else '', delivery.unserved)}",
         *(look or commands.resume_or_hint(state)),
     )
     return ExitCode.ACCEPTED
 
 
-def _what_next(state: State, holder: str) -> str:
+def _what_next(state: State, holder: str, unserved: str) -> str:
     if state.is_over:
         return "It is over. Show it with:"
+    if unserved:
+        return unserved_text(unserved)
     if holder:
         return f"{holder} continues it. Follow it with:"
     if is_ending_after_answer(state):

@@ -13,7 +13,7 @@ from tercet.cli.journals import RecordedSession
 from tercet.cli.run.case_view import outline, refusal_text, show_decisive
 from tercet.cli.run.review import verdict_for_input
 from tercet.cli.screen import Screen
-from tercet.cli.sessions.next_commands import Commands, is_ending_after_answer, unsettled_steps
+from tercet.cli.sessions.next_commands import Commands, is_ending_after_answer, unserved_text, unsettled_steps
 from tercet.cli.sessions.session_json import show_revisions, timing_rows
 from tercet.contracts.control import StopReason
 from tercet.contracts.plan import Plan, Step
@@ -333,6 +333,8 @@ def _show_next(screen: Screen, state: State, commands: Commands, rollback: Rollb
         invitation = "Find out in the system that the call went to, report it, then resume:"
     if commands.is_remote:
         invitation = _REMOTE_INVITATIONS.get(where, invitation)
+    if commands.unserved and not state.is_over:
+        invitation = unserved_text(commands.unserved)
     if state.is_over and unsettled_steps(rollback):
         invitation = "When you have dealt with the remaining effects, record that:"
     screen.offer(f"  {invitation}", *lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -21,6 +22,7 @@ from tercet.cli.journals import (
     use_journal,
 )
 from tercet.cli.options import STATUSES, AsJson, flag, option, recorded_status
+from tercet.cli.remote import as_remote, unserved_pack
 from tercet.cli.run.progress import NoProgress, Progress
 from tercet.cli.run.runner import Tell, process_name
 from tercet.cli.run.runner import follow as follow_session
@@ -168,14 +170,27 @@ def show(
     committed, each phase is shown with its defects, its repairs and the limits at the exit.
     """
     refuse_actors(journal, actors)
-    recorded, record, lease = use_journal(journal, lambda opened: _look(opened, session))
+    (recorded, record, lease), unserved = use_journal(journal, lambda opened: _look_and_ask(opened, session))
     commands, now = commands_for(journal, local_user_from(actors), recorded.state), SystemClock().now()
+    commands = replace(commands, unserved=unserved)
     if as_json:
         told = {"lease": _lease_json(lease, now), "decision_record": record}
         print_json({**session_json(recorded, commands), **told})
     else:
         holder = _lease_text(recorded, lease, now, is_remote=commands.is_remote)
+        if unserved and lease is None:
+            holder = "no process of the service runs it"
         show_session(Screen(), recorded, commands, now=now, record=record, holder=holder)
+
+
+async def _look_and_ask(
+    journal: Journal, session: str
+) -> tuple[tuple[RecordedSession, Any, Lease | None], str]:
+    """Return a session, and its pack version if it is one of a service that does not serve that one."""
+    found, remote = await _look(journal, session), as_remote(journal)
+    if remote is None or found[0].state.is_over:
+        return found, ""
+    return found, unserved_pack(await remote.client.call("getSession", {"session_id": session}))
 
 
 async def _look(journal: Journal, session: str) -> tuple[RecordedSession, Any, Lease | None]:
