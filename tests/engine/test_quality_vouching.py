@@ -9,12 +9,13 @@ import pytest
 
 from tercet import Actor, Evidence, Pack, Policy, Request, Runtime, ToolContext, tool
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.documents import DocumentValue
+from tercet.contracts.documents import DocumentValue, KnownValue, ReadText
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.outputs.quality_rules import QualityRules, TestCommand
 from tercet.contracts.shape import JsonObject
 from tercet.engine.result import RunResult
 from tercet.quality.values import known_values
+from tercet.quality.verification.roles import check_role, is_plain_name, is_plain_place, words_in
 
 OWN, OTHERS, OLDER = (f"kg:order:{name}#snapshot_s" for name in ("A-1", "E-1", "A-2"))
 
@@ -228,6 +229,92 @@ def test_names_of_members_are_read_as_values_are(outputs: JsonObject) -> None:
 def test_a_bound_number_vouches_in_its_own_role_only(letter: JsonObject, is_committed: bool) -> None:
     done = Shop(quality()).run(look_up(OWN), outputs={"letter": letter}, asked={"amount": 55555})
     assert (done.status == "completed") is is_committed
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "❌ {}",
+        "-{}",
+        "{}-",
+        "−{}",
+        "¢ {}",
+        "≠{}",
+        "{} %",
+        "{}\u0336",
+        "{}\0",
+        "{}\u200b",
+        "{} ²",
+        "({})",
+        "{}{}\n",
+    ],
+)
+def test_a_sign_in_a_name_is_as_free_as_a_word_in_it(name: str) -> None:
+    """A crossed out, negated or stained name is not the name of the value."""
+    total = {"$evidence": f"{OWN}#/total"}
+    done = Shop(quality()).run(look_up(OWN), outputs={"letter": {name.format("total", ""): total}})
+    assert done.status != "completed"
+
+
+@pytest.mark.parametrize("name", ["-", "", "❌", "…", "\0"])
+@pytest.mark.parametrize("value", [{"$evidence": f"{OWN}#/total"}, "{{ order_total }}"])
+def test_nothing_vouches_inside_of_a_name_of_signs(name: str, value: Any) -> None:
+    done = Shop(quality()).run(look_up(OWN), outputs={"letter": {name: {"total": value}}})
+    assert done.status != "completed"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["total", "order_total", "order-total", "orderTotal", "Order total", "order/total", "order (total)"],
+)
+def test_separators_between_words_leave_a_name_as_it_is(name: str) -> None:
+    done = Shop(quality()).run(look_up(OWN), outputs={"letter": {name: {"$evidence": f"{OWN}#/total"}}})
+    assert (done.status, done.outputs["letter"]) == ("completed", {name: 120})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Größe", "montant à payer", "date d'échéance", "e\u0301tat", "Año", "счёт закрыт", "إجمالي المبلغ", "المَجموع",
+        "कुल योग", "मूल्य", "合計金額", "ユーザー・名", "order no. 5", "net (gross)", "74",
+    ],
+)  # fmt: skip
+def test_names_in_any_script_are_plain(name: str) -> None:
+    """Vowel signs belong to their letters, and a name differs from one with others."""
+    assert is_plain_name(name)
+    assert not any(
+        is_plain_name(each) for each in (f"{name}\u0336", f"-{name}", f"{name}\u20e0", f"{name} - x")
+    )
+
+
+def test_vowel_signs_tell_names_apart() -> None:
+    assert words_in("कुल") != words_in("काल")
+    assert words_in("e\u0301tat") == words_in("État")
+
+
+def test_a_field_with_a_sign_is_not_the_one_without() -> None:
+    """What a result calls `-total` is not the total."""
+    where = f"{OWN}#/-total"
+    known = [KnownValue(value=120, type="number", pointer=where, trust=Trust.TRUSTED)]
+    piece = {"start": 0, "end": 3, "source": "bound", "pointer": where}
+    read = ReadText.model_validate({"pointer": "/letter/total", "text": "120", "pieces": [piece]})
+    assert check_role(read, known) == "none"
+
+
+@pytest.mark.parametrize(
+    ("place", "is_plain"),
+    [
+        (("total €",), True),
+        (("rows", "0", "± %"), True),
+        (("other", "± %"), False),
+        (("± %",), False),
+        (("§",), True),
+    ],
+)
+def test_the_author_may_name_outputs_with_signs(place: tuple[str, ...], is_plain: bool) -> None:
+    rows: JsonObject = {"items": {"properties": {"± %": {}}}}
+    schema: JsonObject = {"properties": {"total €": {}, "rows": rows}}
+    assert is_plain_place(place, schema, {"§"}) is is_plain
 
 
 def _row(number: int, *fields: str) -> JsonObject:

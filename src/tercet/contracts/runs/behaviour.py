@@ -127,9 +127,10 @@ class Behaviour(IntEnum):
     OUTPUTS_PLACED = 20
     """Where a value stands is judged as well. A declared section is the author's only with its own slots, every sign of a
     free text is free text, and so is the order of several slots. A value is found only by itself, and not together with
-    the one beside it. Values that came by reference vouch for themselves only with others of their record, and a rule
-    replaces a value only beside its label. A replay takes judgements by the earlier rules as recorded. Before, texts of
-    symbols, exchanged slots and mixed records were committed."""
+    the one beside it. Values that came by reference vouch for themselves only with others of their record, and under
+    names of words without other signs; a rule replaces a value only beside its label. A replay takes judgements by the
+    earlier rules as recorded. Before, texts of symbols, exchanged slots, mixed records and values under crossed out or
+    negated names were committed."""
 
     PLAIN_REFUSALS = 21
     """The amounts in a refusal agree with their nouns, a value without a permitted source is named by its step and its

@@ -7,12 +7,15 @@ or a value that the decision lists.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from tercet.contracts.documents import KnownValue, ReadText, ValueType
 from tercet.contracts.evidence import parse_ref
 from tercet.contracts.mode import Trust
+from tercet.contracts.shape import as_object
 from tercet.contracts.text.words import to_decimal
 from tercet.contracts.values import pointer
 from tercet.quality.verification.results import CLASSIFICATION
@@ -24,7 +27,9 @@ _NUMBERED = re.compile(r"(?=\S*\d)[\w.:/+#-]{1,80}")
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,3}")
 _LONG = re.compile(r"[^\W\d_]{3,}")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-_PART = re.compile(r"[^\W_]+")
+_WORDS = r"w+(?:['’]w+)*(?:(?: |_+|[-./・]|\. )w+(?:['’]w+)*)*"
+_PLAIN_NAME = re.compile(rf"{_WORDS}(?: ?\({_WORDS}\)(?:(?: |_+|[-./・]){_WORDS})?)*")
+"""Words and what may stand between them, with `w` for each letter, digit and mark of a letter."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MOST_LONG = 2
 """An identifier has at most so many parts of three letters or more: `your-account-is-closed-1` is a sentence."""
@@ -70,7 +75,7 @@ def _is_capitalised(word: str) -> bool:
 
 def is_field_name(name: str, known: Iterable[KnownValue]) -> bool:
     """Return whether the name of a member is that of a declared value, or of a field that is trusted and not the caller's."""
-    words = words_in(name)
+    words = _plain_words(name)
     return bool(words) and any(
         (words in names_of(value) or words == words_in(owner_of(value.pointer)))
         and (bool(value.name) or len(words.split()) <= _MOST_NAMED)
@@ -84,8 +89,8 @@ def check_role(read: ReadText, known: Sequence[KnownValue]) -> Literal["own", "o
     piece = read.pieces[-1]
     shown = read.text[piece.start : piece.end]
     place = pointer.parts(read.pointer)
-    name = words_in(next((part for part in reversed(place) if not part.isdigit()), ""))
-    is_own = bool(name) and name == words_in(_field(piece.pointer))
+    name = _plain_words(next((part for part in reversed(place) if not part.isdigit()), ""))
+    is_own = bool(name) and name == _plain_words(_field(piece.pointer))
     is_cell = is_own and any(part.isdigit() for part in place)  # named by its row
     if not is_cell and any(each.name and each.value is None and name in names_of(each) for each in known):
         return "none"  # its sources disagree, or have none
@@ -111,7 +116,7 @@ def _holds(values: Iterable[KnownValue], shown: str) -> bool:
 
 def names_of(value: KnownValue) -> frozenset[str]:
     """Return the names by which a member may call a value: its slot, its labels, its field, and that with its owner."""
-    field, owner = words_in(_field(value.pointer)), words_in(owner_of(value.pointer))
+    field, owner = _plain_words(_field(value.pointer)), words_in(owner_of(value.pointer))
     qualified = f"{owner} {field}" if owner and field else ""
     return frozenset(filter(None, (*map(words_in, (value.name, *value.labels)), field, qualified)))
 
@@ -133,6 +138,52 @@ def _is_requested(value: KnownValue) -> bool:
     return value.pointer.startswith(REQUEST)
 
 
+@lru_cache(maxsize=4096)
 def words_in(name: str) -> str:
     """Return the words of a name in any script; every one counts, since `счёт закрыт fee` is not the fee."""
-    return " ".join(_PART.findall(_CAMEL.sub(" ", name))).casefold()
+    spaced = _CAMEL.sub(" ", unicodedata.normalize("NFC", name))
+    return " ".join("".join(char if _is_in_word(char) else " " for char in spaced).split()).casefold()
+
+
+def _is_in_word(char: str) -> bool:
+    """Return whether a character is a letter, a digit or a mark, as vowel signs are in Hindi."""
+    return char.isalnum() or unicodedata.category(char)[0] == "M"
+
+
+def _plain_words(name: str) -> str:
+    """Return the words of a name that has nothing else; a name with a sign has none that vouch."""
+    return words_in(name) if is_plain_name(name) else ""
+
+
+@lru_cache(maxsize=4096)
+def is_plain_name(name: str) -> bool:
+    """Return whether a name consists of words and the usual separators between them: a sign says something too."""
+    text = unicodedata.normalize("NFC", name)
+    shape = "".join(_shape(char, text[at - 1 : at]) for at, char in enumerate(text))
+    return len(text) <= _LONGEST and _PLAIN_NAME.fullmatch(shape) is not None
+
+
+def _shape(char: str, before: str) -> str:
+    """Return `w` for a part of a word, a separator as itself, and `!` for everything else."""
+    kind = unicodedata.category(char)
+    if kind[0] == "L" or kind == "Nd":
+        return "w"
+    if kind in ("Mn", "Mc") and before and _script(char) == _script(before):
+        return "w"
+    return char if char in " _-./・()'’" else "!"
+
+
+def _script(char: str) -> str:
+    """Return the script in a character's name; marks that fit any script, such as overlays, have none of a letter."""
+    return unicodedata.name(char, "").partition(" ")[0]
+
+
+def is_plain_place(place: Sequence[str], schema: object, declared: Collection[str]) -> bool:
+    """Return whether each name on the way to a place is plain, or the author's: declared, or in the schema."""
+    for at, part in enumerate(place):
+        members = as_object(schema) or {}
+        named = as_object(members.get("properties")) or {}
+        schema = named[part] if part in named else members.get("items")
+        if part not in named and not (at == 0 and part in declared) and not is_plain_name(part):
+            return False
+    return True

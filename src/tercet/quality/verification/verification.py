@@ -31,7 +31,7 @@ from tercet.quality.screen import is_arranged, screen
 from tercet.quality.verification.leaves import is_text
 from tercet.quality.verification.locations import Location
 from tercet.quality.verification.records import find_misplaced
-from tercet.quality.verification.roles import check_role
+from tercet.quality.verification.roles import check_role, is_plain_place
 
 MAX_FAULTS = 100
 REFUSED = ("elsewhere", "unknown")
@@ -70,9 +70,15 @@ def verify_output(
     unclear = (
         place for place, role in roles.items() if role == "none" or (role == "own" and place in misplaced)
     )
+    declared = frozenset((*spec.required_outputs, *spec.rendered_outputs))
+    signed = (
+        each.pointer
+        for each in screened
+        if not is_plain_place(pointer.parts(each.pointer), spec.outputs_schema, declared)
+    )
     unjudged = (
         *find_unjudged(read, language, passed),
-        *(UnjudgedText(location=place, reason="free") for place in unclear),
+        *(UnjudgedText(location=place, reason="free") for place in dict.fromkeys((*unclear, *signed))),
     )
     return _conclude(tokens, missing, unjudged, rules.verification)
 
