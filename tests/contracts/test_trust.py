@@ -118,6 +118,7 @@ def test_overlap_is_being_on_one_way(first: list[str], second: list[str]) -> Non
         ("/order/0/note", ("order", "note", "text"), True),
         ("/order/0/note", ("order", 1, "note"), False),
         ("/order/0", ("order", 1), False),
+        ("/order/0", ("order", "total"), False),
         ("*", ("order", 3), True),
         ("", ("order", 3), True),
     ],

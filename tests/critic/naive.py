@@ -1266,7 +1266,7 @@ def meet(way: list[str], place: Place) -> bool:
         return True
     if is_item(place[0]):
         return not is_item(way[0]) and meet(way, place[1:])
-    return is_item(way[0]) and meet(way[1:], place)
+    return is_item(way[0]) and len(way) > 1 and meet(way[1:], place)
 
 
 def covers(way: list[str], place: Place) -> bool:

@@ -144,14 +144,9 @@ def test_untrusted_evidence_never_suffices(value: Any) -> None:
     assert not is_bound(review(pay({"$evidence": "kg:x:1#snapshot_k1#/v"}), manifests=manifests))
 
 
-def concrete(mark: list[str]) -> list[tuple[str, ...]]:
-    """Every place that a mark with wildcards can mean."""
-    return list(itertools.product(*[NAMES if part == "*" else [part] for part in mark]))
-
-
 def do_overlap(mark: list[str], place: list[str]) -> bool:
-    """Whether one is the other, or lies inside it, for anything that the mark can mean."""
-    return any(tuple(place[: len(way)]) == way or way[: len(place)] == tuple(place) for way in concrete(mark))
+    """Whether one is the other, or lies inside it, with any items of lists between: `0` may be one."""
+    return naive.overlaps(pointer.join(mark), tuple(place))
 
 
 def tree(depth: int) -> Any:

@@ -91,8 +91,8 @@ def _matches(marked: Sequence[str], place: Sequence[str | int], *, is_star_free:
 
 
 def _after_items(marked: Sequence[str], start: int) -> Iterator[int]:
-    """Yield the positions behind each of the items that a mark names from a position on."""
-    while start < len(marked) and _is_item(marked[start]):
+    """Yield the positions behind each of the items that a mark names from a position on, before another token."""
+    while start + 1 < len(marked) and _is_item(marked[start]):
         start += 1
         yield start
 
