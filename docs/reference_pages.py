@@ -89,6 +89,7 @@ CALLS: dict[str, tuple[str, str]] = {
     "nothing_selected": ("no item matches a `$select`", "select less narrowly, or make the step optional"),
     "not_comparable": ("the items of a `$select` cannot be ordered by that field", "choose a field that every item has, all numbers or all texts"),
     "value_too_large": ("what is referred to, computed or noted exceeds its limit", "refer to the parts that are needed"),
+    "personal_token": ("the token of a [personal value](../erasure.md) that is not of this session's subject or evidence, or that an expression puts together", "pass the value itself, by a reference to the field that holds it"),
     "not_proposable": ("a note or an expression of a lane needs the result of a step that the lane only proposes", "let the parent compute it: [lanes](../lanes.md)"),
     "lane_needs_person": ("a call of a lane waits for a person, in a session of an earlier version", "make the call in the parent"),
 }  # fmt: skip
