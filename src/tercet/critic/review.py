@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from tercet.contracts.context import Check, CompiledContext, RunContext
@@ -212,7 +212,9 @@ class Review:
     @cached_property
     def relations(self) -> Relations:
         """The relations of evidence, calls and results to the request."""
-        return Relations(self.compiled, self.spec, self.pinned, self.is_marked_input)
+        # Not the bound method: a review that refers to itself lives until the garbage collector finds it.
+        is_marked_input = partial(is_marked, self.input_marks, in_lists=self.marks_reach_lists)
+        return Relations(self.compiled, self.spec, self.pinned, is_marked_input)
 
     def is_trusted_evidence(self, ref: str, index: int | None = None) -> bool:
         """Return whether a piece of evidence is in the snapshot and trusted, was not chosen by untrusted input, and

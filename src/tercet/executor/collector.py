@@ -10,7 +10,7 @@ import gc
 import threading
 from abc import ABC, abstractmethod
 
-YOUNG = 10_000
+YOUNG = 50_000
 """How many more objects than before there are when the collector looks at the new ones. Python's default is 700 or 2,000,
 which fifty runs exceed many times by being under way."""
 
