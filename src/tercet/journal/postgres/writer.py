@@ -1,4 +1,4 @@
-"""The journal on PostgreSQL, and its writer: acts gather while a batch is in progress, and go out together when it is done.
+"""The journal on PostgreSQL, and its writer: acts gather while a batch is in progress, and go out when it is done.
 
 One task owns one connection. There is never more than one statement in flight, so acts on one stream are carried out
 in the order in which they were submitted. A caller that is cancelled leaves its act behind: the task does not know.
@@ -22,6 +22,9 @@ Waiting: TypeAlias = tuple[Act, "asyncio.Future[Any]"]
 
 _MOST = 512
 """The most acts in one batch."""
+_FEW = 16
+"""So many acts go out together. Of more, one half goes first: while the server stores it, the callers of the half before it
+go on, and neither this process nor the server waits for the other."""
 
 
 class Writer:
@@ -65,8 +68,9 @@ class Writer:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            waiting = [each for each in self._gathered[:_MOST] if not each[1].cancelled()]
-            del self._gathered[:_MOST]
+            number = min(max(_FEW, (len(self._gathered) + 1) // 2), _MOST)
+            waiting = [each for each in self._gathered[:number] if not each[1].cancelled()]
+            del self._gathered[:number]
             outcomes = await self._carry_out([act for act, _ in waiting])
             settle([future for _, future in waiting], outcomes)
 
