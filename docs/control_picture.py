@@ -9,6 +9,8 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+from chart import Band, Dots, Line, Mark, Panel, draw
+
 from quality.repair.plants import (
     PLANTS,
     Floor,
@@ -21,7 +23,6 @@ from quality.repair.plants import (
 )
 from tercet.contracts.control import ControlSpec
 from tercet.quality.control import predict
-from tercet.view.chart import Band, Dots, Line, Mark, Panel, draw
 
 PICTURE = Path(__file__).resolve().parent / "images" / "control.svg"
 BLUE, ORANGE, RED, GREY = "#0b7285", "#e67700", "#c92a2a", "#868e96"

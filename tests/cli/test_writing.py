@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 from collections.abc import Generator
@@ -16,7 +15,6 @@ from tercet.replay.bundle.exporting import new_file
 
 from .harness import REFUNDS, Tercet
 from .runs import ORDER_881, REFUND, Kitchen
-from .studio import LETTERS
 
 
 @pytest.fixture
@@ -101,28 +99,18 @@ def test_a_set_says_that_a_run_is_not_over(tercet: Tercet, session: str) -> None
     assert again["unfinished"] == again["added"] == [f"golden/{session}.tercet"]
 
 
-OUTCOMES = [
-    {"features": {"verify": number / 20, "critic": 0.5}, "is_correct": number % 3 > 0} for number in range(20)
-]
-
-
 @pytest.mark.parametrize(
     ("words", "is_made_again"),
     [
         (("report", "-o"), True),
-        (("control", "--svg"), True),
         (("export", "-o"), False),
-        (("calibrate", "--save"), False),
-        (("calibrate", "--svg"), True),
     ],
 )
-def test_only_a_page_or_a_drawing_is_made_again(
+def test_only_a_page_is_made_again(
     tercet: Tercet, session: str, words: tuple[str, str], is_made_again: bool
 ) -> None:
     """What Tercet can make at any time is replaced by its like; everything else stays, unless --force is given."""
-    Path("outcomes.jsonl").write_text("\n".join(map(json.dumps, OUTCOMES)))
-    what = {"control": (LETTERS,), "calibrate": ("--outcomes", "outcomes.jsonl")}.get(words[0], (session,))
-    call = (words[0], *what, words[1], "file", "--json")
+    call = (words[0], session, words[1], "file", "--json")
     Path("file").write_text("mine")
     refused = tercet(*call)
     assert (refused.code, refused.json["error"]["code"]) == (2, "file_exists")

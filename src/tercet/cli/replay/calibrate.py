@@ -12,7 +12,7 @@ from rich.text import Text
 from tercet.cli import ExitCode
 from tercet.cli.inputs import load_pack
 from tercet.cli.journals import TENANT, use_journal
-from tercet.cli.options import AsJson, Force, argument, flag, option
+from tercet.cli.options import AsJson, argument, flag, option
 from tercet.cli.replay.records import (
     OUTCOMES,
     MaybeJournal,
@@ -21,7 +21,6 @@ from tercet.cli.replay.records import (
     read_rows,
     task_classes,
 )
-from tercet.cli.replay.runs import DRAWING, require_writable, write_drawing, write_file
 from tercet.cli.screen import Screen, respond
 from tercet.cli.sessions.people import ActorsPath, local_user_from
 from tercet.contracts.errors import UsageError
@@ -30,8 +29,7 @@ from tercet.engine.streams.experience import Experience, activate_weights
 from tercet.executor.clock import SystemClock
 from tercet.quality.exit.calibration import Bin, Reliability, cross_rate, fit, rate
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS
-from tercet.view.chart import INK, Dots, Line, Mark, Panel, draw
-from tercet.view.terminal.text import count, json_text, printable
+from tercet.view.terminal.text import count, printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +59,7 @@ class Calibration:
         }
 
 
-BAR = 40
-_HEAD = f"{'confidence':<12}{'outputs':>8}{'said':>7}{'right':>7}  "
+_HEAD = f"{'confidence':<12}{'outputs':>8}{'said':>7}{'right':>7}"
 
 
 def show_calibration(screen: Screen, found: Calibration) -> None:
@@ -110,27 +107,14 @@ def _show_weights(screen: Screen, weights: Weights) -> None:
 
 
 def _show_bins(screen: Screen, found: Reliability) -> None:
-    width = max(10, min(BAR, screen.width - len(_HEAD) - 1))
-    screen.say(Text(f"{_HEAD}■ right  │ said", style="bold"))
+    screen.say(Text(_HEAD, style="bold"))
     for each in found.bins:
-        screen.print(screen.escape_undecodable(_row(each, width)), soft_wrap=True)
+        screen.say(_row(each))
 
 
-def _row(each: Bin, width: int) -> Text:
+def _row(each: Bin) -> str:
     bounds = f"{each.low:.1f} to {each.high:.1f}"
-    facts = f"{bounds:<12}{each.count:>8,}{each.confidence:>7.2f}{each.accuracy:>7.2f}  "
-    row = Text.assemble(facts, _bar(each, width))
-    row.rstrip()
-    return row
-
-
-def _bar(each: Bin, width: int) -> Text:
-    filled, said = round(each.accuracy * width), min(round(each.confidence * width), width - 1)
-    cells = ["■" if at < filled else " " for at in range(width)]
-    cells[said] = "│"
-    bar = Text("".join(cells), style="cyan")
-    bar.stylize("bold yellow", said, said + 1)
-    return bar
+    return f"{bounds:<12}{each.count:>8,}{each.confidence:>7.2f}{each.accuracy:>7.2f}"
 
 
 def _verdict(before: Reliability, after: Reliability) -> Text:
@@ -143,54 +127,13 @@ def _verdict(before: Reliability, after: Reliability) -> Text:
     )
 
 
-# --- as SVG ---
-
-
-_BEFORE, _AFTER = "#9aa5b1", "#0b7285"
-_FIFTHS = {step / 5: f"{step / 5:.1f}" for step in range(6)}
-
-
-def draw_reliability(before: Reliability, after: Reliability) -> str:
-    """Return the reliability diagram as SVG; the dashed line is perfect calibration."""
-    panel = Panel(
-        title=f"Confidence and outcomes: {after.count:,} outputs",
-        note=(
-            f"before: Brier score {before.brier:.4f}, error {before.ece:.4f}; "
-            f"fitted: {after.brier:.4f}, {after.ece:.4f}"
-        ),
-        x_label="confidence",
-        y_label="share that was right",
-        x_range=(0, 1),
-        y_range=(0, 1),
-        x_ticks=_FIFTHS,
-        y_ticks=_FIFTHS,
-        marks=[
-            Line(points=[(0, 0), (1, 1)], colour=INK, width=1.0, is_dashed=True),
-            *_curve(before, _BEFORE, "before"),
-            *_curve(after, _AFTER, "fitted"),
-        ],
-    )
-    return draw([panel], columns=1, size=(520, 420))
-
-
-def _curve(found: Reliability, colour: str, name: str) -> Iterator[Mark]:
-    points = [(each.confidence, each.accuracy) for each in found.bins]
-    yield Line(points=points, colour=colour)
-    yield Dots(points=(), colour=colour, radius=5.0, name=name)  # the sample in the legend
-    for point, each in zip(points, found.bins, strict=True):
-        # The area of a dot is proportional to the number of outputs in its bin.
-        radius = 2.5 + 9 * (each.count / found.count) ** 0.5
-        yield Dots(points=[point], colour=colour, radius=radius, opacity=0.55)
-
-
 # --- calibrate ---
 
 
 CALIBRATE_EXAMPLES = """\
 tercet calibrate examples/letters
 tercet calibrate --task-class letter --journal sqlite:///tercet.db --apply
-tercet calibrate --outcomes outcomes.jsonl --svg reliability.svg
-tercet calibrate --outcomes outcomes.jsonl --save weights.json --json
+tercet calibrate --outcomes outcomes.jsonl --json
 """
 
 
@@ -216,18 +159,6 @@ def calibrate(
         bool,
         flag("Use the fitted weights in later runs of the task class.", "--apply"),
     ] = False,
-    svg: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Also draw the reliability into this file, as SVG; an existing drawing by Tercet is replaced.",
-        ),
-    ] = None,
-    save: Annotated[
-        Path | None,
-        option("FILE", "Write the weights into this file, as JSON."),
-    ] = None,
-    force: Force = False,
     actors: ActorsPath = None,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -238,10 +169,6 @@ def calibrate(
     figures are measured on outcomes that the weights were not fitted to. Nothing is run and no pack is changed; with
     --apply the weights are written into the journal, with your name.
     """
-    if svg is not None:
-        require_writable(svg, is_forced=force, mark=DRAWING)
-    if save is not None:
-        require_writable(save, is_forced=force)
     chosen = _chosen(pack, task_class, is_needed=apply or outcomes is None)
     url = _journal(journal, is_needed=apply or outcomes is None) if chosen else None
     known = load_lessons(url, [chosen])[chosen] if url and chosen else Experience(())
@@ -255,10 +182,6 @@ def calibrate(
         task_class=chosen,
         in_force=known.weights,
     )
-    if svg is not None:
-        write_drawing(svg, draw_reliability(found.before, found.after), is_quiet=as_json)
-    if save is not None:
-        write_file(save, f"{json_text(found.weights.model_dump(mode='json'))}\n".encode())
     if apply and url and chosen:
         by, now = local_user_from(actors).actor.id, SystemClock().now()
         lesson = use_journal(

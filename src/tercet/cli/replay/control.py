@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil, floor, sqrt
-from pathlib import Path
 from typing import Annotated
 
 from rich.text import Text
 
 from tercet.cli import ExitCode
 from tercet.cli.inputs import load_pack
-from tercet.cli.options import AsJson, Force, PackFolder, option
+from tercet.cli.options import AsJson, PackFolder, option
 from tercet.cli.replay.records import (
     REPAIRS,
     MaybeJournal,
@@ -22,19 +20,15 @@ from tercet.cli.replay.records import (
     read_rows,
     task_classes,
 )
-from tercet.cli.replay.runs import DRAWING, require_writable, write_drawing
 from tercet.cli.screen import Screen, respond
 from tercet.contracts.control import ControlPrediction, NoiseFloor, RepairObservation, StopReason
 from tercet.contracts.errors import UsageError
 from tercet.packs import Pack
 from tercet.quality.control import LEAST_SAMPLE
-from tercet.view.chart import Band, Dots, Line, Mark, Panel, Point, draw
 from tercet.view.terminal.text import count, printable
 
-ROWS = 10
-MOST_COLUMNS = 64
-_LABEL = 6
-_EXPECTED, _RECORDED, _LIMIT = "cyan", "yellow", "dim"
+MOST = 12
+"""The number of measurements that are shown of a course."""
 _ENDS = {
     StopReason.REACHED: "good enough",
     StopReason.ITERATIONS: "out of repairs",
@@ -50,8 +44,6 @@ def show_controls(screen: Screen, pack: str, readings: Sequence[Reading]) -> Non
     for reading in readings:
         screen.say()
         _show_facts(screen, reading)
-        screen.say()
-        _show_chart(screen, reading)
     screen.say()
     screen.say(Text("Nothing was run.", style="dim"))
 
@@ -76,11 +68,14 @@ def _facts(reading: Reading) -> Iterator[tuple[str, Text | str]]:
         f"a repair brings {_number(spec.gain)} of its intensity, give or take {_number(spec.sigma)}",
     )
     yield "expected", _predicted(reading.start, expected)
+    yield "", _course(reading.qualities(expected))
     if expected.choice is not None:
         yield "", _choice(expected)
     if expected.floor is not None and spec.sigma:
         yield "noise", _floor(expected.floor)
     yield "recorded", _recorded_text(reading)
+    if reading.mean:
+        yield "", f"on average {_course(reading.mean)}"
     if reading.fitted is not None:
         yield "fitted", _predicted(reading.start, reading.fitted)
         if reading.fitted.floor is not None and reading.fitted.floor.is_above_epsilon:
@@ -107,6 +102,12 @@ def _predicted(start: float, prediction: ControlPrediction) -> Text:
         mark,
         f"from {_number(start)}: {repairs} for {_number(prediction.cost)}, then {_ENDS[prediction.end]}{formula}",
     )
+
+
+def _course(qualities: Sequence[float]) -> str:
+    """Return the quality at each measurement."""
+    more = " …" if len(qualities) > MOST else ""
+    return f"quality {', '.join(map(_number, qualities[:MOST]))}{more}"
 
 
 def _choice(prediction: ControlPrediction) -> str:
@@ -137,169 +138,11 @@ def _recorded_text(reading: Reading) -> str:
     return f"{seen}: a gain of {_number(found.gain)} ({_number(found.low)} to {_number(found.high)}){bound}, noise {_number(found.sigma)}"
 
 
-def _show_chart(screen: Screen, reading: Reading) -> None:
-    """Quality by repairs: a line for expected quality, squares for recorded quality, dots for the limit of acceptance."""
-    expected, mean = reading.qualities(reading.expected), reading.mean
-    values = [*expected, *mean, reading.accepted_from, reading.spec.target]
-    low, high = floor(min(values) * 10) / 10, ceil(max(values) * 10) / 10
-    last = max(len(expected), len(mean), 2) - 1
-    columns = min(MOST_COLUMNS, max(10, screen.width - _LABEL - 4))
-    canvas = Canvas(columns=columns, rows=ROWS)
-
-    def place(number: int, quality: float) -> tuple[int, int]:
-        share = (quality - low) / ((high - low) or 1.0)
-        return round(number / last * (canvas.width - 1)), round((1.0 - share) * (canvas.height - 1))
-
-    spots = [place(number, quality) for number, quality in enumerate(expected)]
-    for one, other in zip(spots, spots[1:] or spots, strict=False):
-        canvas.line(one, other)
-    squares = {(y // 4, x // 2) for x, y in (place(number, quality) for number, quality in enumerate(mean))}
-    limit = place(0, reading.accepted_from)[1] // 4
-    for row in range(ROWS):
-        screen.put(_chart_row(screen, canvas, row, squares, limit), first=_label(row, low, high))
-    screen.put(Text(f"{'0':<{columns - len(str(last))}}{last}", style="dim"), first=" " * _LABEL)
-    _show_legend(screen, has_records=bool(mean))
-
-
-def _label(row: int, low: float, high: float) -> str:
-    shown = {0: high, ROWS - 1: low}.get(row)
-    return f"{'' if shown is None else f'{shown:.1f}':>{_LABEL - 2}} │"
-
-
-def _chart_row(screen: Screen, canvas: Canvas, row: int, squares: set[tuple[int, int]], limit: int) -> Text:
-    line = Text()
-    for column in range(canvas.columns):
-        letter = canvas.letter(row, column)
-        if (row, column) in squares:
-            line.append("■", style=_RECORDED)
-        elif letter != " ":
-            line.append("*" if screen.is_ascii else letter, style=_EXPECTED)
-        else:
-            line.append("·" if row == limit and column % 2 == 0 else " ", style=_LIMIT)
-    return line
-
-
-def _show_legend(screen: Screen, *, has_records: bool) -> None:
-    line = "*" if screen.is_ascii else "⠒⠒"
-    parts: list[str | tuple[str, str]] = ["repairs   ", (line, _EXPECTED), " expected   "]
-    if has_records:
-        parts += [("■", _RECORDED), " recorded, mean   "]
-    screen.put(Text.assemble(*parts, ("· ·", _LIMIT), " accepted from here"), first=" " * _LABEL)
-
-
-# --- drawing ---
-
-
-_EMPTY = 0x2800
-# The dots of a braille letter are numbered down its left column, then down its right one; the lowest row came later.
-_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-
-
-class Canvas:
-    """A grid of dots whose size is given in letters; dots outside of it are not drawn."""
-
-    def __init__(self, *, columns: int, rows: int) -> None:
-        self.columns = columns
-        self.rows = rows
-        self._cells = [[0] * columns for _ in range(rows)]
-
-    @property
-    def width(self) -> int:
-        """Its width in dots."""
-        return self.columns * 2
-
-    @property
-    def height(self) -> int:
-        """Its height in dots."""
-        return self.rows * 4
-
-    def dot(self, x: int, y: int) -> None:
-        """Set a dot; the first one is at the top left."""
-        if 0 <= x < self.width and 0 <= y < self.height:
-            self._cells[y // 4][x // 2] |= _DOTS[y % 4][x % 2]
-
-    def line(self, start: tuple[int, int], end: tuple[int, int]) -> None:
-        """Set the dots of a straight line."""
-        (x0, y0), (x1, y1) = start, end
-        steps = max(abs(x1 - x0), abs(y1 - y0), 1)
-        for number in range(steps + 1):
-            self.dot(round(x0 + (x1 - x0) * number / steps), round(y0 + (y1 - y0) * number / steps))
-
-    def letter(self, row: int, column: int) -> str:
-        """Return the letter at a place; a blank if no dot is set."""
-        dots = self._cells[row][column]
-        return chr(_EMPTY | dots) if dots else " "
-
-
-# --- as SVG ---
-
-
-EXPECTED, FITTED, RECORDED, LIMIT = "#0b7285", "#9c36b5", "#e67700", "#c92a2a"
-MOST_COURSES = 200
-"""How many recorded outputs are drawn one by one."""
-
-
-def _panel(pack: str, reading: Reading) -> Panel:
-    expected = reading.qualities(reading.expected)
-    courses = list(reading.courses.values())[:MOST_COURSES]
-    values = [*expected, *reading.mean, *(y for course in courses for y in course), reading.spec.target]
-    low, high = (
-        floor(min(values) * 10) / 10,
-        max(ceil(max(values) * 10) / 10, floor(min(values) * 10) / 10 + 0.1),
-    )
-    last = max([len(expected), len(reading.mean), *map(len, courses), 2]) - 1
-    seen = (
-        f"; {count(reading.repairs, 'repair')} of {count(len(courses), 'output')} recorded" if courses else ""
-    )
-    return Panel(
-        title=f"{pack}, {reading.task_class}",
-        note=f"kp {reading.expected.kp:.4g}, stable below {reading.expected.kp_bound:.4g}{seen}",
-        x_label="repairs",
-        y_label="quality",
-        x_range=(0, last),
-        y_range=(low, high),
-        x_ticks={number: str(number) for number in range(0, last + 1, -(-last // 10))},
-        y_ticks={tick / 10: f"{tick / 10:.1f}" for tick in range(round(low * 10), round(high * 10) + 1)},
-        marks=list(_marks(reading, courses, last)),
-    )
-
-
-def _marks(reading: Reading, courses: Sequence[Sequence[float]], last: int) -> Iterator[Mark]:
-    expected = _points(reading.qualities(reading.expected))
-    spread = sqrt(reading.expected.floor.mean_square) if reading.expected.floor else 0.0
-    if spread:
-        lower, upper = [(x, y - spread) for x, y in expected], [(x, y + spread) for x, y in expected]
-        yield Band(lower=lower, upper=upper, colour=EXPECTED, name="what noise does to it")
-    for course in courses:
-        yield Line(points=_points(course), colour=RECORDED, width=1.0, opacity=0.25)
-    accepted = reading.accepted_from
-    yield Line(
-        points=[(0, accepted), (last, accepted)],
-        colour=LIMIT,
-        width=1.5,
-        is_dashed=True,
-        name="accepted from",
-    )
-    yield Line(points=expected, colour=EXPECTED, width=2.5, name="expected")
-    if reading.fitted is not None:
-        fitted = _points(reading.qualities(reading.fitted))
-        yield Line(points=fitted, colour=FITTED, is_dashed=True, name="expected, as recorded")
-    if courses:
-        yield Dots(points=_points(reading.mean), colour=RECORDED, radius=4.0, name="recorded, mean")
-
-
-def _points(qualities: Sequence[float]) -> list[Point]:
-    return [(float(number), quality) for number, quality in enumerate(qualities)]
-
-
-# --- control ---
-
-
 CONTROL_EXAMPLES = """\
 tercet control examples/letters
 tercet control examples/letters --task-class letter --start 0.4
 tercet control examples/letters --journal sqlite:///tercet.db
-tercet control examples/letters --trajectories repairs.jsonl --svg convergence.svg
+tercet control examples/letters --trajectories repairs.jsonl
 """
 
 
@@ -327,23 +170,14 @@ def control(
         ),
     ] = None,
     journal: MaybeJournal = None,
-    svg: Annotated[
-        Path | None,
-        option(
-            "FILE", "Also draw the chart into this file, as SVG; an existing drawing by Tercet is replaced."
-        ),
-    ] = None,
-    force: Force = False,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Predict how the quality loop of each task class converges.
 
     Shown are the largest stable gain, the number of repairs, their cost, and the quality that noise allows. Repairs
-    that were recorded in the journal or in a file are drawn beside the prediction, with the gain and the noise that
+    that were recorded in the journal or in a file are shown beside the prediction, with the gain and the noise that
     they suggest. Nothing is run.
     """
-    if svg is not None:
-        require_writable(svg, is_forced=force, mark=DRAWING)
     loaded = load_pack(pack)
     chosen = _chosen(loaded, task_class)
     url = journal if trajectories is not None else find_journal(journal)
@@ -352,9 +186,6 @@ def control(
         *(_recorded(url, (*loaded.control, *task_classes(loaded), *chosen)) if url else ()),
     ]
     readings = [read_control(loaded, name, rows, start=start) for name in chosen]
-    if svg is not None:
-        panels = [_panel(loaded.ref, reading) for reading in readings]
-        write_drawing(svg, draw(panels, columns=min(2, len(panels)), size=(520, 360)), is_quiet=as_json)
     return respond(
         lambda: {
             "pack": loaded.ref,

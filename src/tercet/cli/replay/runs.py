@@ -13,7 +13,6 @@ import typer
 
 from tercet.cli.journals import complete_run, is_bundle, journal_at, tenant_of
 from tercet.cli.options import argument, flag, option, recorded_status
-from tercet.cli.screen import Screen
 from tercet.contracts.errors import ReplayError, TercetError, UsageError
 from tercet.core.codec import CodecError
 from tercet.core.fold.base import IllegalEvent
@@ -25,7 +24,6 @@ from tercet.replay.bundle.layout import SUFFIX
 from tercet.replay.bundle.reading import open_bundle
 from tercet.replay.bundle.signing import BundleDamaged
 from tercet.replay.recording import Recording, load, load_bundle, load_run
-from tercet.view.terminal.text import printable
 
 RunName: TypeAlias = Annotated[
     str,
@@ -185,13 +183,9 @@ def read_runs(
 
 
 # --- files ---
-# A report or drawing that Tercet made, which its first bytes show, is replaced, since it can be made again at any
-# time. Any other file is kept, also a bundle, a proposal or weights, unless `--force` is given. This is checked
+# A report that Tercet made, which its first bytes show, is replaced, since it can be made again at any
+# time. Any other file is kept, also a bundle or a proposal, unless `--force` is given. This is checked
 # before any work is done, and an existing file stays until the new one is complete.
-
-
-DRAWING = b"<!-- drawn by Tercet -->\n"
-"""The first bytes of a drawing."""
 
 
 def require_writable(path: Path, *, is_forced: bool, mark: bytes = b"", other: str = "file") -> None:
@@ -212,13 +206,6 @@ def write_file(path: Path, data: bytes) -> None:
     """Write a file that `require_writable` has allowed; a link is followed."""
     with new_file(path.resolve(), is_forced=True) as file:
         file.write(data)
-
-
-def write_drawing(path: Path, drawing: str, *, is_quiet: bool) -> None:
-    """Write a drawing that `require_writable` has allowed, and print where it is."""
-    write_file(path, DRAWING + drawing.encode())
-    if not is_quiet:
-        Screen(stderr=True).print(f"· drawn into {printable(str(path))}", style="dim")
 
 
 def make_folder(folder: Path) -> None:
