@@ -1,4 +1,4 @@
-"""`tercet feedback`: corrections that are kept, put together, and made golden cases."""
+"""`tercet feedback`: corrections that are kept, and made golden cases."""
 
 from __future__ import annotations
 
@@ -31,20 +31,6 @@ def test_what_is_said_is_kept_and_listed(tercet: Tercet, kitchen: Kitchen) -> No
     assert '{"bread": "pale"}' in shown.out
     said = tercet("feedback", "add", session, "--note", "far too dark")
     assert f"tercet feedback golden {session}.f2 --to golden" in said.out
-
-
-def test_corrections_come_to_insights(tercet: Tercet, kitchen: Kitchen) -> None:
-    """Those that say the same about the same decision are one, with how many they are."""
-    for note in ("the bread is too dark", "bread is too dark again", "nobody called back"):
-        tercet("feedback", "add", _run(tercet, kitchen), "--note", note)
-    found = tercet("feedback", "insights", "bakery", "--json").json["insights"]
-    assert [(each["decision"], each["count"]) for each in found] == [("bake.execute", 2), ("bake.execute", 1)]
-    shown = tercet("feedback", "insights")
-    assert "2 × bake.execute: in general" in shown.out
-    assert "3 corrections, 2 insights" in shown.out
-    unknown = tercet("feedback", "insights", "bakry", "--json")
-    assert (unknown.code, unknown.json["error"]["code"]) == (2, "unknown_pack")
-    assert unknown.json["error"]["remedy"] == "name one of bakery"
 
 
 def test_a_correction_becomes_a_golden_case(tercet: Tercet, kitchen: Kitchen, tmp_path: Path) -> None:
@@ -94,4 +80,3 @@ def test_mistakes_are_answered(tercet: Tercet, kitchen: Kitchen) -> None:
     assert tercet("feedback", "list", "ses_none", "--json").code == 2
     assert "There are no corrections yet" in tercet("feedback", "list").out
     assert not Path("golden").exists()
-    assert json.loads(tercet("feedback", "insights", "--json").out) == {"insights": []}

@@ -222,7 +222,6 @@ COMMANDS: dict[str, Entry] = {
     "signing-keys show": Entry("replay.bundles", "show"),
     "feedback add": Entry("replay.feedback", "add"),
     "feedback list": Entry("replay.feedback", "list_feedback"),
-    "feedback insights": Entry("replay.feedback", "insights"),
     "feedback golden": Entry("replay.feedback", "golden"),
     "tune search": Entry("replay.tune", "search"),
     "tune show": Entry("replay.tune", "show"),
@@ -268,7 +267,7 @@ GROUPS = {
     "notifications": "List and retry notifications, and test targets.",
     "signing-keys": "Manage the keys that sign bundles.",
     "golden": "Keep chosen runs, and replay them after every change.",
-    "feedback": "Record corrections of results, and group them.",
+    "feedback": "Record corrections of results, and make golden runs of them.",
     "tune": "Search better values for a pack: tercet tune PACK. The pack says what may be tuned, and a person accepts it.",
     "stop": "Stop tools, packs or everything at once, and lift stops.",
 }

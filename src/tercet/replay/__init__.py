@@ -7,6 +7,6 @@
 - `answers`: the recorded answer to each command, from which `resolve` makes the events again;
 - `replay`, `comparison`: `replay_equal`, or the first event, step and field that differ;
 - `what_if`, `verdict_changes`, `pool`: recorded runs under another pack, on all cores;
-- `golden`, `insights`: chosen runs as a regression set, and corrections that are about the same thing;
+- `golden`: chosen runs as a regression set;
 - `tuning`: better settings of a pack, proposed to a person.
 """

@@ -1,4 +1,4 @@
-"""`tercet feedback`: corrections of runs that are over, grouped, and turned into golden cases."""
+"""`tercet feedback`: corrections of runs that are over, which become golden cases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tercet.cli.options import AsJson, Force, GoldenFolder, argument, option
 from tercet.cli.replay.runs import make_folder, require_writable, write_file
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.sessions.people import ActorsPath, local_user_from
-from tercet.contracts.errors import UsageError
 from tercet.engine.session_reader import list_rows, load_state
 from tercet.engine.streams.experience import Feedback, add_feedback, find_feedback, read_feedback
 from tercet.executor.clock import SystemClock
@@ -22,8 +21,7 @@ from tercet.journal.protocol import Journal
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.bundle.layout import SUFFIX
 from tercet.replay.golden import Expected, expected_beside
-from tercet.replay.insights import Insight, cluster, placed_feedback
-from tercet.view.terminal.text import count, json_text, listed, printable
+from tercet.view.terminal.text import json_text, printable
 
 ADD_EXAMPLES = """\
 tercet feedback add ses_0123456789abcdef --note "the refund leaves out the shipping"
@@ -32,10 +30,6 @@ tercet feedback add ses_0123456789abcdef --note "too little" --expected '{"amoun
 LIST_FEEDBACK_EXAMPLES = """\
 tercet feedback list
 tercet feedback list ses_0123456789abcdef --json
-"""
-INSIGHTS_EXAMPLES = """\
-tercet feedback insights
-tercet feedback insights refunds --json
 """
 GOLDEN_EXAMPLES = """\
 tercet feedback golden ses_0123456789abcdef.f1 --to golden
@@ -99,40 +93,6 @@ async def _list(journal: Journal, run: str | None) -> list[Feedback]:
     return [each for session in sessions for each in await read_feedback(journal, TENANT, session)]
 
 
-def insights(
-    pack: Annotated[
-        str | None, argument("PACK", "Only runs of this pack: its name, without a version.")
-    ] = None,
-    *,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
-) -> ExitCode:
-    """Group corrections that are about the same thing.
-
-    Corrections are about the same thing if they share a decision, a refusal or an output, and are worded alike.
-    """
-    found = use_journal(journal, lambda opened: _insights(opened, pack))
-    told = {"insights": [each.model_dump(mode="json") for each in found]}
-    return respond(lambda: told, lambda screen: _show_insights(screen, found), as_json=as_json)
-
-
-async def _insights(journal: Journal, pack: str | None) -> tuple[Insight, ...]:
-    if pack is not None:
-        await _require_pack(journal, pack)
-    return cluster([each async for each in placed_feedback(journal, TENANT, pack=pack)])
-
-
-async def _require_pack(journal: Journal, name: str) -> None:
-    """Raise `UsageError` if the journal has no run of a pack with this name."""
-    known = {row.pack.partition("@")[0] async for row in list_rows(journal, TENANT)}
-    if name.partition("@")[0] not in known:
-        raise UsageError(
-            f"the journal has no run of a pack '{name}'",
-            code="unknown_pack",
-            remedy=f"name one of {', '.join(sorted(known))}" if known else "tercet run starts one",
-        )
-
-
 def golden(
     feedback: Annotated[
         str, argument("ID", "The correction, as tercet feedback list names it.", callback=complete_part)
@@ -192,26 +152,3 @@ def _show_feedback(screen: Screen, found: Sequence[Feedback]) -> None:
             screen.put(printable(json_text(entry.expected, indent=None)), first="    expected  ")
     if not found:
         screen.say("There are no corrections yet: tercet feedback add RUN --note TEXT")
-
-
-def _show_insights(screen: Screen, found: Sequence[Insight]) -> None:
-    """Show groups of corrections, the largest first."""
-    for each in found:
-        screen.say(Text.assemble((f"{each.count:,} × ", "bold"), printable(_headline(each), 200)))
-        for said in each.examples:
-            screen.put(printable(said), first="  · ")
-        screen.put(listed(each.sessions), first="    in  ")
-    total = sum(each.count for each in found)
-    screen.say(f"{count(total, 'correction')}, {count(len(found), 'insight')}")
-
-
-def _headline(insight: Insight) -> str:
-    """Return the subject of corrections: the decision and its faults."""
-    if insight.kind:
-        refusal = f"refused as {insight.code or insight.kind}"
-    elif insight.outputs:
-        refusal = f"wrong {listed(insight.outputs)}"
-    else:
-        refusal = "in general"
-    at = f" at {insight.step} ({insight.tool})" if insight.step and insight.tool else ""
-    return f"{insight.decision}: {refusal}{at}"
