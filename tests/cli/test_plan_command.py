@@ -241,17 +241,6 @@ def test_flexibility_is_counted_up_to_twenty_steps_and_bounded_beyond(tercet: Te
     assert flexibility["low_log10"] <= flexibility["high_log10"]
 
 
-def test_a_plan_is_drawn_as_a_graph(tercet: Tercet, folder: Path) -> None:
-    """DOT has a box for each step and an arrow for each wait; the critical path is bold, links are dashed."""
-    answer = tercet("plan", NEWCOMERS, *ASHA, "--dot")
-    assert answer.code == 0
-    assert answer.out.startswith("digraph plan {\n")
-    assert '"file" -> "account" [style=bold];' in answer.out
-    assert '"file" -> "desk";' in answer.out
-    assert '"file" -> "account" [style=dashed, label="on_file"];' in answer.out
-    assert tercet("plan", NEWCOMERS, *ASHA, "--dot", "--json").code == 2
-
-
 # ---- bad input ----------------------------------------------------------------------------------------------------
 
 ENDLESS = """

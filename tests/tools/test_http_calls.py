@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import shutil
 import socket
 import ssl
@@ -353,10 +352,6 @@ async def hang_up(_: Heard, writer: asyncio.StreamWriter) -> None:
     """The connection ends instead of an answer."""
 
 
-BOMB = gzip.compress(b"[" + b"1," * 5_000_000 + b"1]")
-PACKED = {"content-encoding": "gzip"}
-
-
 @pytest.mark.parametrize(
     ("behave", "code", "timeout_ms"),
     [
@@ -366,11 +361,7 @@ PACKED = {"content-encoding": "gzip"}
         pytest.param(saying(respond(headers={"content-length": "99999999"})), "answer_too_large", 10_000, id="says it is large"),
         pytest.param(saying(respond(headers={"content-length": "500"})), "connection_lost", 10_000, id="says it is longer"),
         pytest.param(saying(respond({"id": 12345}, headers={"content-length": "5"})), "answer_not_json", 10_000, id="says it is shorter"),
-        pytest.param(saying(respond(body=BOMB, headers=PACKED)), "answer_too_large", 10_000, id="bomb"),
-        pytest.param(saying(respond(body=BOMB[:900], headers=PACKED, )), "answer_too_large", 10_000, id="half a bomb"),
-        pytest.param(saying(respond(body=gzip.compress(b"{}")[:-9], headers=PACKED)), "answer_cut_off", 10_000, id="packed and cut off"),
-        pytest.param(saying(respond(body=b"no gzip", headers=PACKED)), "answer_cut_off", 10_000, id="not packed"),
-        pytest.param(saying(respond(headers={"content-encoding": "br"})), "answer_encoded", 10_000, id="encoded"),
+        pytest.param(saying(respond(headers={"content-encoding": "gzip"})), "answer_encoded", 10_000, id="packed"),
         pytest.param(saying(respond(headers={f"x-{n}": "1" for n in range(300)})), "answer_too_large", 10_000, id="headers"),
         pytest.param(saying(b"HTTP/9.9 what\r\n\r\n"), "connection_lost", 10_000, id="no HTTP"),
         pytest.param(one_byte_and_then_nothing, "timeout", 300, id="one byte"),
@@ -424,14 +415,6 @@ def test_an_effect_behind_a_bad_answer_is_never_said_to_be_missing(
     assert isinstance(ending, kind)
     assert isinstance(ending, Done | Unknown)
     assert words in ending.error
-
-
-def test_a_packed_answer_is_unpacked() -> None:
-    """Also one of several members, up to the limit."""
-    body = gzip.compress(b'{"id":') + gzip.compress(b" 5}")
-    ending = ended(saying(respond(body=body, headers=PACKED)))
-    assert isinstance(ending, Done)
-    assert ending.value == {"id": 5}
 
 
 @pytest.mark.req("R109")

@@ -6,17 +6,15 @@ import asyncio
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 from rich.text import Text
 
 from tercet.cli import ExitCode
 from tercet.cli.inputs import load_pack, read_input
 from tercet.cli.journals import StoreUrl, open_library
-from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, flag
+from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.run.case_view import (
     applied_rules,
     rules_json,
@@ -30,7 +28,6 @@ from tercet.cli.run.review import Case, case_for_input, review_in, run_config_fo
 from tercet.cli.run.run import Models, Planner
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.session_json import schedule_json, slack_rows, time_text
-from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import PlanFormat, print_plan
@@ -370,26 +367,6 @@ def _size(number: int) -> str:
     return f"{number:,}" if number <= LARGEST else f"10^{math.floor(math.log10(number)):,}"
 
 
-def dot(proposal: Proposal) -> str:
-    """Return the plan as a DOT graph: arrows point to the waiting steps, the critical path is bold, causal links are dashed."""
-    plan, path = proposal.plan, proposal.schedule.critical_path
-    critical = {*path, *pairwise(path)}
-    lines = ["digraph plan {", "  rankdir=LR;", "  node [shape=box];"]
-    for step in plan.steps:
-        bold = ", style=bold" if step.id in critical else ""
-        lines.append(f'  "{step.id}" [label="{step.id}\\n{step.tool or step.kind}"{bold}];')
-    for index, before in enumerate(plan.graph.predecessors):
-        for earlier in before:
-            pair = (plan.steps[earlier].id, plan.steps[index].id)
-            bold = " [style=bold]" if pair in critical else ""
-            lines.append(f'  "{pair[0]}" -> "{pair[1]}"{bold};')
-    for link in proposal.links:
-        if link.producer is not None:
-            label = printable(link.condition, 64).replace("\\", "\\\\").replace('"', '\\"')
-            lines.append(f'  "{link.producer}" -> "{link.consumer}" [style=dashed, label="{label}"];')
-    return "\n".join([*lines, "}"])
-
-
 # --- plan ---
 
 
@@ -397,7 +374,6 @@ PLAN_EXAMPLES = """\
 tercet plan examples/runbook --intent ops.recover --input '{"service": "cart"}'
 tercet plan examples/refunds --input '{"order_id": "ord_881", "window_id": "rw_881"}' --planner template
 tercet plan examples/runbook --input '{"service": "cart"}' --json | jq .plan > plan.json
-tercet plan examples/runbook --input '{"service": "cart"}' --dot | dot -Tsvg > plan.svg
 """
 
 
@@ -410,9 +386,6 @@ def plan(
     model: Models = None,
     snapshot: SnapshotName = None,
     safety_mode: SafetyMode = None,
-    as_dot: Annotated[
-        bool, flag("Print the plan as a graph in the DOT language, and nothing else.", "--dot")
-    ] = False,
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -432,8 +405,6 @@ def plan(
     Exits with 0 if the plan may run, with 3 if the critic refuses it, with 2 if there is no plan, and with 5 if no model
     answers.
     """
-    if as_json and as_dot:
-        raise UsageError("--json and --dot exclude each other", remedy="leave one of them out")
     found = propose(
         load_pack(pack),
         intent=intent,
@@ -446,8 +417,6 @@ def plan(
     )
     if as_json:
         print_json({**found.as_json(), **rules_json(applied_rules(found.case))})
-    elif as_dot:
-        typer.echo(dot(found))
     else:
         screen, report = Screen(), applied_rules(found.case)
         show_proposal(screen, found)

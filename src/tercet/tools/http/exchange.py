@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -20,18 +19,10 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 from urllib.parse import urljoin, urlsplit
 
-from tercet.contracts.errors import NotSent, TercetError, Unusable
+from tercet.contracts.errors import NotSent, Unusable
 from tercet.contracts.values.plain import not_plain
 from tercet.tools.http.service import Endpoint, Resolver, find_addresses
 from tercet.tools.strict_json import read_strictly
-
-_GZIP = 16 + zlib.MAX_WBITS
-
-
-class Broken(TercetError):  # noqa: N818 - named after what happened
-    """The answer was not received completely."""
-
-    default_code = "answer_cut_off"
 
 
 class _Incoming(Protocol):
@@ -44,33 +35,34 @@ class _Incoming(Protocol):
 
 
 async def read_body(answer: _Incoming, limit: int) -> bytes:
-    """Return the decoded body; raise `Unusable` if it is larger than the limit or in an unknown encoding.
-
-    The limit applies to the bytes received and to the decompressed bytes, whatever Content-Length said.
-    """
+    """Return the body; raise `Unusable` if it is larger than the limit, whatever Content-Length said, or compressed."""
+    encoding = _encoding(answer)
+    if encoding != "identity":
+        raise _unusable(f"the answer is encoded as {encoding[:40]!r}", "answer_encoded")
     length = answer.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length[:20]) > limit:
         raise _too_large(limit)
-    decoder = _decoder(answer.headers.get("content-encoding", ""), limit)
-    body, received = bytearray(), 0
+    body = bytearray()
     async for part in answer.aiter_raw():
-        received += len(part)
-        body += decoder.decode(part)
-        if max(received, len(body)) > limit:
+        body += part
+        if len(body) > limit:
             raise _too_large(limit)
-    decoder.close()
     return bytes(body)
 
 
 async def read_beginning(answer: _Incoming, limit: int) -> bytes:
     """Return the beginning of a body that is only shown to people; empty if it cannot be read."""
     body = bytearray()
-    if answer.headers.get("content-encoding", "identity").strip().lower() == "identity":
+    if _encoding(answer) == "identity":
         async for part in answer.aiter_raw():
             body += part[: limit - len(body)]
             if len(body) >= limit:
                 break
     return bytes(body)
+
+
+def _encoding(answer: _Incoming) -> str:
+    return answer.headers.get("content-encoding", "").strip().lower() or "identity"
 
 
 def read_value(body: bytes, media_type: str) -> Any:
@@ -106,55 +98,6 @@ def _too_large(limit: int) -> Unusable:
 
 def _unusable(message: str, code: str) -> Unusable:
     return Unusable(message, code=code)
-
-
-class _Plain:
-    def decode(self, part: bytes) -> bytes:
-        return part
-
-    def close(self) -> None: ...
-
-
-class _Unpacked:
-    """Decompresses gzip and deflate, and stops one byte after the limit: a small answer may decompress to a very large
-    one.
-    """
-
-    def __init__(self, window: int, limit: int) -> None:
-        self._window = window
-        self._unpacking = zlib.decompressobj(window)
-        self._left = limit + 1
-
-    def decode(self, part: bytes) -> bytes:
-        found = bytearray()
-        while part and self._left > 0:
-            if self._unpacking.eof:  # gzip may hold several members, one after the other
-                self._unpacking = zlib.decompressobj(self._window)
-            try:
-                found += self._unpacking.decompress(part, self._left - len(found))
-            except zlib.error as error:
-                raise Broken(f"the answer cannot be decompressed: {error}") from None
-            if len(found) >= self._left:
-                break
-            part = self._unpacking.unconsumed_tail or self._unpacking.unused_data
-        self._left -= len(found)
-        return bytes(found)
-
-    def close(self) -> None:
-        if not self._unpacking.eof and self._left > 0:
-            raise Broken("the compressed answer is incomplete")
-
-
-def _decoder(encoding: str, limit: int) -> _Plain | _Unpacked:
-    match encoding.strip().lower():
-        case "" | "identity":
-            return _Plain()
-        case "gzip" | "x-gzip":
-            return _Unpacked(_GZIP, limit)
-        case "deflate":
-            return _Unpacked(zlib.MAX_WBITS, limit)
-        case other:
-            raise _unusable(f"the answer is encoded as {other[:40]!r}", "answer_encoded")
 
 
 Outcome = Literal["done", "not_done", "unknown"]
@@ -345,8 +288,6 @@ async def _send(sending: Sending, bounds: Bounds, address: str) -> Answered | Lo
         return Lost(was_sent=True, code="timeout", error="it did not answer in time")
     except httpx2.TransportError as error:
         return Lost(was_sent=True, code="connection_lost", error=str(error) or type(error).__name__)
-    except Broken as error:
-        return Lost(was_sent=True, code=error.code, error=error.message)
     except Unusable as error:
         return error
     except httpx2.InvalidURL:

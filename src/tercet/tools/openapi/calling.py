@@ -88,7 +88,7 @@ def demand_library(tool: str) -> None:
 def _own_headers(service: Service, interface: Interface, context: ToolContext) -> dict[str, str]:
     own = {
         "accept": "application/json, text/*;q=0.5",
-        "accept-encoding": "gzip, identity",
+        "accept-encoding": "identity",
         "user-agent": "tercet",
     }
     own |= service.headers
