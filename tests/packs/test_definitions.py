@@ -43,7 +43,7 @@ def pack_of(*tools: Tool) -> Pack:
 def command(**changes: Any) -> Tool:
     """A command that prints a word."""
     fields: dict[str, Any] = {"name": "say.it", "argv": ("echo", "${word}"), "parameters": {"word": TEXT}}
-    said = {"tool": {"gates": ("BOSS",), "no_compensation": "said is said"}}
+    said = {"gates": ("BOSS",), "no_compensation": "said is said"}
     return command_tool(Command.model_validate({**fields, **said, **changes}))
 
 

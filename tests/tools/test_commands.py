@@ -231,7 +231,7 @@ def test_secrets_of_a_program_are_cut_out_of_what_it_prints() -> None:
 @pytest.mark.req("R110")
 def test_an_exit_code_says_what_happened(code: int, mode: str, kind: type) -> None:
     """Done and not done are what the pack lists; every other code leaves it open."""
-    fields: dict[str, Any] = {"done": [0, 3], "not_done": [2, 64], "tool": {"mode": mode}}
+    fields: dict[str, Any] = {"done": [0, 3], "not_done": [2, 64], "mode": mode}
     ending = run(python(f"import sys; print('why', file=sys.stderr); sys.exit({code})"), **fields)
     assert isinstance(ending, kind)
     if not isinstance(ending, Done):
@@ -293,7 +293,7 @@ def test_bytes_that_are_no_text_are_replaced() -> None:
 def test_json_that_is_none_is_done_and_of_no_use(printed: str) -> None:
     """The program did its work, so it is not run again; a read may be."""
     assert isinstance(run(python(f"print('{printed}')"), result="json"), Done)
-    ending = run(python(f"print('{printed}')"), result="json", tool={"mode": "read_only"})
+    ending = run(python(f"print('{printed}')"), result="json", mode="read_only")
     assert isinstance(ending, NotHappened)
     assert ending.code == "answer_not_json"
 

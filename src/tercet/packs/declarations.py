@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.gate import Gate
@@ -24,36 +24,23 @@ from tercet.contracts.problem import words_for
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import Fact, Goal, Method, Task, TaskLibrary
-from tercet.contracts.tool import Limit, ToolTerms
 from tercet.packs.folder import MAX_TOML_BYTES, Draft
 from tercet.packs.parts import PACK, TUNING, Kind, PackFile, Spot
 from tercet.tools.mcp.server import ServerSpec
+from tercet.tools.tool import Terms
 
 
-def _spelt_out(limits: Any) -> Any:
-    """Return limits as tables, of which some are written as a bare condition."""
-    given = as_list(limits)
-    return limits if given is None else [{"expression": x} if isinstance(x, str) else x for x in given]
-
-
-class ToolTable(ToolTerms):
-    """The pack's declarations about one tool of a server: a description that replaces the server's, and terms with the
-    defaults of `ToolSpec`. `untrusted`, also as an empty list, means that all other fields of the result are trusted.
+class ToolTable(Terms):
+    """The pack's declarations about one tool of a server, with the defaults of `ToolSpec`; a description replaces the
+    server's.
     """
 
     name: str = Field(min_length=1, max_length=200)
     """The tool's name on the server."""
     mode: ApprovalMode | None = None
     """None means destructive. A hint of the server can raise it."""
-    limits: Annotated[tuple[Limit, ...], BeforeValidator(_spelt_out)] = ()
     error_means: Literal["unknown", "not_done"] = "unknown"
     """The meaning of an error answer: `not_done` states that the effect did not happen."""
-
-    @property
-    def declared(self) -> dict[str, Any]:
-        """The declared terms, without the fields that only MCP tools have."""
-        own = {"name", "mode", "error_means"}
-        return {field: getattr(self, field) for field in self.model_fields_set - own}
 
 
 class ServerTable(ServerSpec):
@@ -225,6 +212,8 @@ class Declared(NamedTuple, Generic[ModelT]):
     name_field: str = "name"
     beside: tuple[Kind, ...] = ()
     """Other kinds in the same file."""
+    may_be_one: bool = False
+    """Whether a single table counts as a list of one."""
 
 
 DECISIONS = Declared("decision", "decisions.toml", DecisionSpec, "id")
@@ -293,10 +282,10 @@ def read_methods(draft: Draft) -> TaskLibrary:
         return TaskLibrary()
     note_unknown_keys(draft, METHODS.file, toml, METHODS.kind, *METHODS.beside)
     return TaskLibrary(
-        facts=_read_tables(draft, FACTS, toml),
-        tasks=_read_tables(draft, TASKS, toml),
-        methods=_read_tables(draft, METHODS, toml),
-        goals=_read_tables(draft, GOALS, toml),
+        facts=read_tables(draft, FACTS, toml),
+        tasks=read_tables(draft, TASKS, toml),
+        methods=read_tables(draft, METHODS, toml),
+        goals=read_tables(draft, GOALS, toml),
     )
 
 
@@ -315,20 +304,27 @@ def read_tuning(draft: Draft) -> TuningRules:
 
 def read_declared(draft: Draft, declared: Declared[ModelT]) -> tuple[ModelT, ...]:
     """Return the declarations of a file with only one kind."""
+    toml = read_declaring(draft, declared)
+    return () if toml is None else read_tables(draft, declared, toml)
+
+
+def read_declaring(draft: Draft, declared: Declared[Any]) -> TomlFile | None:
+    """Return a file with only one kind of declarations; None if there is none, or it cannot be read."""
     kind, file = declared.kind, declared.file
     if not draft.has(file):
-        return ()
+        return None
     toml = read_toml(draft, file)
     if toml is None:
         draft.unread.add(kind)
-        return ()
+        return None
     note_unknown_keys(draft, file, toml, kind)
     if toml.values and kind not in toml.values:
         draft.unread.add(kind)
-    return _read_tables(draft, declared, toml)
+    return toml
 
 
-def _read_tables(draft: Draft, declared: Declared[ModelT], toml: TomlFile) -> tuple[ModelT, ...]:
+def read_tables(draft: Draft, declared: Declared[ModelT], toml: TomlFile) -> tuple[ModelT, ...]:
+    """Return the declarations of one kind in a file."""
     kind, file, model = declared.kind, declared.file, declared.model
     found: list[ModelT] = []
     seen: dict[str, Spot] = {}
@@ -367,7 +363,7 @@ def _tables(draft: Draft, declared: Declared[Any], toml: TomlFile) -> list[Any]:
     """Return the tables of one kind."""
     kind, file = declared.kind, declared.file
     tables = toml.values.get(kind, [])
-    listed = as_list(tables)
+    listed = [tables] if declared.may_be_one and as_object(tables) is not None else as_list(tables)
     if listed is None:
         draft.unread.add(kind)
         draft.note(

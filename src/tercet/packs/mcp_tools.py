@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
+from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.values.canonical import digest
 from tercet.packs.declarations import SERVERS, ServerTable, ToolTable, note_duplicate, read_declared
 from tercet.packs.folder import Draft
@@ -93,8 +93,6 @@ def _tool(
         "call": call_without_runtime,
         "outside": server,
     }
-    if "untrusted" in said and said.get("trust") is None:
-        fields["trust"] = Trust.TRUSTED
     if mode is not ApprovalMode.READ_ONLY and said.get("reversibility") is Reversibility.PURE:
         fields["reversibility"] = (
             None  # a tool with effects is not pure, even if a hint says that it only reads

@@ -6,60 +6,103 @@ import os
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, ValidationError
 
 from tercet.contracts.errors import UsageError, install_words
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.shape import as_object
 from tercet.contracts.values.canonical import digest, hash_bytes
-from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
-from tercet.packs.programs import (
-    CommandLine,
-    Table,
-    hash_files,
-    inner_tables,
-    keep_tool,
-    note_faults,
-    read_model,
+from tercet.packs.declarations import (
+    Declared,
+    TomlFile,
+    explain,
+    note_duplicate,
+    read_declaring,
     read_tables,
 )
+from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
+from tercet.packs.parts import Severity, Spot
+from tercet.packs.programs import CommandLine, hash_files
 from tercet.tools.commands.command import Command
 from tercet.tools.commands.making import Place, command_tool, find_program
 from tercet.tools.http.service import Operation, Service
 from tercet.tools.openapi.calling import USUAL_MODE, demand_callable, find_operation, make_tool
 from tercet.tools.openapi.document import Described, Document, OpenApiError, read_document
-from tercet.tools.tool import SAYABLE, Tool, split
+from tercet.tools.tool import Terms, Tool
 
-_DEFAULTS = "defaults"
-_LISTED = "tool"
+
+def _one_or_more(given: Any) -> Any:
+    return given if as_object(given) is None else [given]
+
+
+class ServiceTable(Service):
+    """A service, with the pack's declarations about its tools."""
+
+    defaults: Terms = Terms()
+    """What holds for each tool that does not say otherwise."""
+    tool: Annotated[tuple[Operation, ...], BeforeValidator(_one_or_more)] = ()
+
+
+SERVICES = Declared("service", HTTP_FILE, ServiceTable, may_be_one=True)
+COMMANDS = Declared("command", COMMANDS_FILE, Command, may_be_one=True)
+
+
+class Table(NamedTuple):
+    """A table of a file: its place and its line."""
+
+    draft: Draft
+    place: str
+    spot: Spot
+
+    def note(
+        self, code: str, message: str, remedy: str, *, place: str = "", severity: Severity = "error"
+    ) -> None:
+        """Note a problem of the table, or of a place in it. A table with an error may lack tools."""
+        if severity == "error":
+            self.draft.unread.add("tool")
+        file, row = self.spot
+        self.draft.note(
+            code, message, remedy, file=file, place=place or self.place, row=row, severity=severity
+        )
+
+    def warn(self, code: str, message: str, remedy: str, *, place: str = "") -> None:
+        """Note a warning, which does not keep the pack from loading."""
+        self.note(code, message, remedy, place=place, severity="warning")
+
+    def note_faults(self, error: ValidationError) -> None:
+        """Note what does not fit together in the tool of the table."""
+        for detail in error.errors(include_url=False):
+            self.note(*explain(detail, Tool))
 
 
 def read_services(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
     """Return the tools of all services, and the hashes of their declarations and descriptions."""
     found: dict[str, Tool] = {}
     hashes: dict[str, str] = {}
-    declared: list[Any] = []
-    names: set[str] = set()
-    for table in read_tables(draft, HTTP_FILE, "service"):
-        declared.append(table.values)
-        service = _read_service(table)
-        if service is None:
-            continue
-        if service.name in names:
-            table.note("duplicate_name", "there are two services of this name", "rename one of them")
-        names.add(service.name)
+    toml = read_declaring(draft, SERVICES)
+    for service in () if toml is None else read_tables(draft, SERVICES, toml):
+        table = _table(draft, f"service {service.name}")
+        _check_service(table, service)
         document = _read_document(draft, service, hashes)
         if document is not None:
             _read_operations(table, service, document, found)
-    return tuple(found.values()), hashes | _hash(draft, HTTP_FILE, declared)
+    return tuple(found.values()), hashes | _hash(draft, SERVICES, toml)
 
 
-def _hash(draft: Draft, file: str, declared: list[Any]) -> dict[str, str]:
+def _table(draft: Draft, place: str) -> Table:
+    return Table(draft, place, draft.spots[place])
+
+
+def _hash(draft: Draft, declared: Declared[Any], toml: TomlFile | None) -> dict[str, str]:
     """Return the hash of what a file declares."""
+    kind, file = declared.kind, declared.file
+    if kind in draft.unread or any(place.startswith(f"{kind} ") for place in draft.broken):
+        draft.unread.add("tool")
+    tables = None if toml is None else toml.values.get(kind)
     try:
-        return {file: digest(declared)} if declared else {}
+        return {file: digest(_one_or_more(tables))} if tables else {}
     except (UsageError, TypeError):  # a date, NaN, or a number beyond 2^53, which no field accepts
         draft.note(
             "not_canonical",
@@ -70,11 +113,7 @@ def _hash(draft: Draft, file: str, declared: list[Any]) -> dict[str, str]:
         return {}
 
 
-def _read_service(table: Table) -> Service | None:
-    own = {key: value for key, value in table.values.items() if key not in (_DEFAULTS, _LISTED)}
-    service = read_model(table, Service, own)
-    if service is None:
-        return None
+def _check_service(table: Table, service: Service) -> None:
     try:
         demand_callable(service)
     except OpenApiError as error:
@@ -86,7 +125,6 @@ def _read_service(table: Table) -> Service | None:
         )
     if find_spec("httpx2") is None:
         table.warn("http_unavailable", "the HTTP library is not installed here", install_words("http"))
-    return service
 
 
 def _warn_of_missing_variables(table: Table, names: Iterable[str]) -> None:
@@ -115,27 +153,28 @@ def _read_document(draft: Draft, service: Service, hashes: dict[str, str]) -> Do
     return None
 
 
-def _read_operations(table: Table, service: Service, document: Document, found: dict[str, Tool]) -> None:
-    defaults = _read_defaults(table)
+def _read_operations(table: Table, service: ServiceTable, document: Document, found: dict[str, Tool]) -> None:
     try:
         known = document.operations()
     except OpenApiError as error:
         _note(table, error, table.place)
         return
     listed: list[Described] = []
-    for inner in inner_tables(table, _LISTED):
-        described = _find(inner, document)
-        if described is not None:
-            listed.append(described)
-            _read_tool(inner, service, document, described, defaults, found)
+    for number, said in enumerate(service.tool):
+        spot = table.draft.spots.get(f"{table.place}, tool.{number}", table.spot)
+        inner = Table(table.draft, f"{table.place}, tool {said.name or said.operation}", spot)
+        try:
+            listed.append(find_operation(document, said.operation))
+        except OpenApiError as error:
+            _note(inner, error, inner.place)
+        else:
+            _read_tool(inner, service, document, listed[-1], said, found)
     if service.operations == "all":
         for described in known:
             if described not in listed:
-                other = table._replace(
-                    values={"operation": described.id}, place=f"{table.place}, {described.id}"
-                )
-                _read_tool(other, service, document, described, defaults, found)
-    if service.operations == "listed" and not table.values.get(_LISTED):
+                other = table._replace(place=f"{table.place}, {described.id}")
+                _read_tool(other, service, document, described, Operation(operation=described.id), found)
+    if service.operations == "listed" and not service.tool:
         table.warn(
             "service_without_tools",
             "none of its operations is listed",
@@ -143,55 +182,34 @@ def _read_operations(table: Table, service: Service, document: Document, found: 
         )
 
 
-def _read_defaults(table: Table) -> dict[str, Any]:
-    """Return the default terms of a service's tools."""
-    given = table.values.get(_DEFAULTS, {})
-    members = as_object(given)
-    said, rest = ({}, {str(given): given}) if members is None else split(members)
-    for key in rest:
-        table.note(
-            "unknown_key",
-            f"unknown key {key!r}",
-            f"known here: {', '.join(sorted(SAYABLE))}",
-            place=f"{table.place}, {_DEFAULTS}",
-        )
-    return said
-
-
-def _find(table: Table, document: Document) -> Described | None:
-    name = table.values.get("operation")
-    if not isinstance(name, str):
-        table.draft.unread.add("tool")
-        table.note("missing_key", "'operation' is missing", "add 'operation'")
-        return None
-    try:
-        return find_operation(document, name)
-    except OpenApiError as error:
-        _note(table, error, table.place)
-    return None
-
-
 def _read_tool(
     table: Table,
-    service: Service,
+    service: ServiceTable,
     document: Document,
     described: Described,
-    defaults: dict[str, Any],
+    said: Operation,
     found: dict[str, Tool],
 ) -> None:
-    about_tool, own = split(table.values)
-    said = read_model(table, Operation, {**own, "tool": {**defaults, **about_tool}})
-    if said is None:
-        return
     try:
-        tool = make_tool(service, document, described, said)
+        tool = make_tool(service, document, described, said.or_else(service.defaults))
     except OpenApiError as error:
         _note(table, error, table.place)
     except ValidationError as error:
-        note_faults(table, Tool, error)
+        table.note_faults(error)
     else:
-        keep_tool(table.draft, found, tool, table.spot)
+        _keep_tool(table, tool, found)
         _warn_of(table, described, tool)
+
+
+def _keep_tool(table: Table, tool: Tool, found: dict[str, Tool]) -> None:
+    """Add a tool, unless the pack already has one of that name."""
+    spots, place = table.draft.spots, f"tool {tool.name}"
+    if place in spots:
+        note_duplicate(table.draft, place, spots[place], table.spot)
+        return
+    spots[place] = table.spot
+    # The hash of the pack covers the declaring file and all files that it names.
+    found[tool.name] = tool.model_copy(update={"definition": None})
 
 
 def _warn_of(table: Table, described: Described, tool: Tool) -> None:
@@ -213,7 +231,6 @@ def _warn_of(table: Table, described: Described, tool: Tool) -> None:
 
 
 def _note(table: Table, error: OpenApiError, place: str) -> None:
-    table.draft.unread.add("tool")
     where = f" (at {error.place})" if error.place else ""
     table.note(error.code, f"{error.message}{where}", error.remedy or "correct the description", place=place)
 
@@ -222,15 +239,12 @@ def read_commands(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
     """Return the tools of all commands, and the hashes of the declarations and of the pack's own programs."""
     found: dict[str, Tool] = {}
     hashes: dict[str, str] = {}
-    declared: list[Any] = []
-    for table in read_tables(draft, COMMANDS_FILE, "command"):
-        declared.append(table.values)
-        about_tool, own = split(table.values)
-        timeout = {"timeout_ms": about_tool.pop("timeout_ms")} if "timeout_ms" in about_tool else {}
-        command = read_model(table, Command, {**own, **timeout, "tool": about_tool})
-        if command is not None and _is_at_home(table, command):
+    toml = read_declaring(draft, COMMANDS)
+    for command in () if toml is None else read_tables(draft, COMMANDS, toml):
+        table = _table(draft, f"command {command.name}")
+        if _is_at_home(table, command):
             _keep(table, command, found, hashes)
-    return tuple(found.values()), hashes | _hash(draft, COMMANDS_FILE, declared)
+    return tuple(found.values()), hashes | _hash(draft, COMMANDS, toml)
 
 
 def _keep(table: Table, command: Command, found: dict[str, Tool], hashes: dict[str, str]) -> None:
@@ -239,9 +253,9 @@ def _keep(table: Table, command: Command, found: dict[str, Tool], hashes: dict[s
     place = Place(folder=table.draft.folder, program=program, files=files)
     hashes |= files
     try:
-        keep_tool(table.draft, found, command_tool(command, place=place), table.spot)
+        _keep_tool(table, command_tool(command, place=place), found)
     except ValidationError as error:
-        note_faults(table, Tool, error)
+        table.note_faults(error)
         return
     if program is None:
         table.warn(
@@ -268,7 +282,6 @@ def _is_at_home(table: Table, command: Command) -> bool:
     )
     if is_inside and folder.is_dir():
         return True
-    table.draft.unread.add("tool")
     table.note(
         "outside_pack" if not is_inside else "missing_folder",
         f"it runs in {command.cwd}, which {'lies outside the pack' if not is_inside else 'does not exist'}",

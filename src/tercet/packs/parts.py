@@ -194,6 +194,8 @@ class PackFile(Header):
 
 Kind = Literal[
     "tool",
+    "service",
+    "command",
     "decision",
     "gate",
     "policy",

@@ -3,8 +3,6 @@
 A bare program name is looked up on the machine's search path and belongs to the machine. A path belongs to the pack:
 the program itself and every file that the fixed arguments name is hashed, and one outside the folder is refused unless
 the pack lists it, because it could change after a call was approved.
-
-Also the shared code for files that declare tools outside of Python: tables with spots, rows of faults, unique names.
 """
 
 from __future__ import annotations
@@ -13,17 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, TypeVar
 
-from pydantic import BaseModel, ValidationError
-
-from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values.canonical import hash_bytes
-from tercet.packs.declarations import TomlFile, note_all, note_duplicate, note_unknown_keys, read_toml
 from tercet.packs.folder import Draft
-from tercet.packs.parts import Severity, Spot
 from tercet.tools.code import hash_file
-from tercet.tools.tool import Tool
 
 _LONGEST_PATH = 4_096
 """The longest path that operating systems accept."""
@@ -131,88 +122,3 @@ def _refuse(draft: Draft, line: CommandLine, path: Path | PurePosixPath) -> None
 
 def _note(draft: Draft, line: CommandLine, code: str, what: str, remedy: str) -> None:
     draft.note(code, what, remedy, file=line.file, place=line.place, row=line.row)
-
-
-ModelT = TypeVar("ModelT", bound=BaseModel)
-
-
-class Table(NamedTuple):
-    """A table of a file, and its place."""
-
-    draft: Draft
-    values: JsonObject
-    place: str
-    spot: Spot
-    path: tuple[str | int, ...]
-    toml: TomlFile
-
-    def note(
-        self, code: str, message: str, remedy: str, *, place: str = "", severity: Severity = "error"
-    ) -> None:
-        """Note a problem of the table, or of a place in it."""
-        file, row = self.spot
-        self.draft.note(
-            code, message, remedy, file=file, place=place or self.place, row=row, severity=severity
-        )
-
-    def warn(self, code: str, message: str, remedy: str, *, place: str = "") -> None:
-        """Note a warning, which does not keep the pack from loading."""
-        self.note(code, message, remedy, place=place, severity="warning")
-
-
-def read_tables(draft: Draft, file: str, kind: str) -> Iterator[Table]:
-    """Return the tables of the only kind in a file; problems are noted."""
-    toml = read_toml(draft, file) if draft.has(file) else None
-    if toml is None:
-        if draft.has(file):
-            draft.unread.add("tool")
-        return
-    note_unknown_keys(draft, file, toml, kind)
-    yield from inner_tables(Table(draft, dict(toml.values), "", Spot(file), (), toml), kind)
-
-
-def inner_tables(around: Table, key: str) -> Iterator[Table]:
-    """Return the tables under a key of another one."""
-    given = around.values.get(key, [])
-    for number, item in enumerate(as_list(given) or [given]):
-        values = as_object(item)
-        path = (*around.path, key, number)
-        row = around.toml.row(path)
-        if values is None:
-            if given != []:
-                around.draft.unread.add("tool")
-                around.draft.note(
-                    "wrong_value", f"{key} is not a list of tables", f"write [[{key}]], with two brackets",
-                    file=around.spot.file, place=around.place, row=row,
-                )  # fmt: skip
-            continue
-        name = values.get("name") or values.get("operation")
-        shown = name if isinstance(name, str) and name else f"number {number + 1}"
-        place = f"{around.place}, {key} {shown}" if around.place else f"{key} {shown}"
-        yield Table(around.draft, values, place, Spot(around.spot.file, row), path, around.toml)
-
-
-def read_model(table: Table, model: type[ModelT], values: JsonObject) -> ModelT | None:
-    """Return the model of a table; None, with problems noted, if it is invalid."""
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        note_faults(table, model, error)
-    return None
-
-
-def note_faults(table: Table, model: type[BaseModel], error: ValidationError) -> None:
-    """Note every problem that a contract found in a table."""
-    table.draft.unread.add("tool")
-    note_all(table.draft, error, model, table.place, table.spot, table.toml, table.path)
-
-
-def keep_tool(draft: Draft, found: dict[str, Tool], tool: Tool, spot: Spot) -> None:
-    """Add a tool, unless the pack already has one of that name."""
-    place = f"tool {tool.name}"
-    if place in draft.spots:
-        note_duplicate(draft, place, draft.spots[place], spot)
-        return
-    draft.spots[place] = spot
-    # The hash of the pack covers the declaring file and all files that it names.
-    found[tool.name] = tool.model_copy(update={"definition": None})

@@ -9,18 +9,18 @@ the runtime ends: two runtimes, perhaps of two tenants, never share one. A tool 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Annotated, Any, Protocol, Self, runtime_checkable
 
-from pydantic import Field, InstanceOf, model_validator
+from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
-from tercet.contracts.mode import Trust
+from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.contracts.tool import ToolSpec
+from tercet.contracts.tool import Limit, ToolSpec, ToolTerms
 
 
 class Line(Protocol):
@@ -124,24 +124,32 @@ class Tool(ToolSpec):
         )
 
 
-_DERIVED = {"name", "parameters", "result", "adapter", "reconciles", "reserves"}
-
-SAYABLE = frozenset(ToolSpec.model_fields) - _DERIVED
-"""The fields of `ToolSpec` that a table may contain."""
-
-
-def split(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the declarations of a table about the tool, and the rest of it."""
-    said = {key: value for key, value in table.items() if key in SAYABLE}
-    if (limits := as_list(said.get("limits"))) is not None:
-        said["limits"] = [{"expression": limit} if isinstance(limit, str) else limit for limit in limits]
-    return said, {key: value for key, value in table.items() if key not in SAYABLE}
+def _spelt_out(limits: Any) -> Any:
+    """Return limits as tables, of which some are written as a bare condition."""
+    given = as_list(limits)
+    return limits if given is None else [{"expression": x} if isinstance(x, str) else x for x in given]
 
 
-def with_trust(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the declarations with trust set, if the table lists untrusted fields (even none): the others are trusted."""
-    trust = {"trust": Trust.TRUSTED} if "untrusted" in said and said.get("trust") is None else {}
-    return {**said, **trust}
+class Terms(ToolTerms):
+    """What a table of a file may declare about a tool. `untrusted`, also as an empty list, means that all other fields
+    of the result are trusted.
+    """
+
+    mode: ApprovalMode | None = None
+    tenants: tuple[str, ...] = ()
+    limits: Annotated[tuple[Limit, ...], BeforeValidator(_spelt_out)] = ()
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """The declared terms, as fields of a tool."""
+        said = {name: getattr(self, name) for name in self.model_fields_set & Terms.model_fields.keys()}
+        trust = {"trust": Trust.TRUSTED} if "untrusted" in said and said.get("trust") is None else {}
+        return {**said, **trust}
+
+    def or_else(self, usual: Terms) -> Self:
+        """Return these terms, with others for what they leave out."""
+        left_out = usual.model_fields_set - self.model_fields_set
+        return self.model_copy(update={name: getattr(usual, name) for name in left_out})
 
 
 def one_line(text: str) -> str:

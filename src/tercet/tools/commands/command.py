@@ -19,8 +19,9 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from tercet.contracts.errors import NotSent, UsageError
-from tercet.contracts.shape import Authored, JsonObject, as_object
+from tercet.contracts.shape import JsonObject, as_object
 from tercet.contracts.values.plain import PlainObject
+from tercet.tools.tool import Terms
 
 _PART = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<stray>\$)")
 END_OF_OPTIONS = "--"
@@ -152,8 +153,8 @@ OPTION = "may_be_option"
 _STRUCTURED = ("array", "object", "null")
 
 
-class Command(Authored):
-    """A program, its arguments, and its limits."""
+class Command(Terms):
+    """A program, its arguments and limits, and what is declared about its tool."""
 
     name: str
     argv: tuple[str, ...] = Field(min_length=1, max_length=1_000)
@@ -169,7 +170,6 @@ class Command(Authored):
     """The working directory: a folder of the pack, or an absolute path."""
     outside_files: tuple[str, ...] = ()
     """Absolute paths of files outside the pack that `argv` may name; they are hashed when the pack is loaded."""
-    timeout_ms: int = Field(default=30_000, ge=1)
     max_output_bytes: int = Field(default=2**20, ge=1, le=2**25)
     max_memory_bytes: int | None = Field(default=None, ge=2**20)
     max_cpu_seconds: int | None = Field(default=None, ge=1)
@@ -181,8 +181,6 @@ class Command(Authored):
     done: tuple[int, ...] = (0,)
     not_done: tuple[int, ...] = ()
     """The exit codes that mean not done; any code that is not listed means unknown."""
-    tool: dict[str, Any] = Field(default={}, exclude=True)
-    """The declarations about the tool."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

@@ -25,7 +25,7 @@ from tercet.tools.code import find_changed
 from tercet.tools.commands.command import Command, fill
 from tercet.tools.http.exchange import read_json
 from tercet.tools.secrets import Redaction, read_secret
-from tercet.tools.tool import Tool, ToolContext, one_line, uncalled, with_trust
+from tercet.tools.tool import Terms, Tool, ToolContext, one_line, uncalled
 
 STDERR_BYTES = 4_096
 _LINGER_S = 2.0
@@ -242,6 +242,7 @@ class _Tail(_Pipe):
 
 KEY_VARIABLE = "TERCET_IDEMPOTENCY_KEY"
 FENCE_VARIABLE = "TERCET_FENCING_TOKEN"
+_OF_THE_TOOL = {*Terms.model_fields} - {"timeout_ms"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,8 +271,8 @@ def command_tool(command: Command, *, place: Place | None = None) -> Tool:
     place = place or Place()
     fields: dict[str, Any] = {
         "mode": ApprovalMode.DESTRUCTIVE,
+        **command.declared,
         "timeout_ms": command.timeout_ms,
-        **with_trust(command.tool),
         "name": command.name,
         "parameters": command.inputs,
         "result": command.shape,
@@ -279,7 +280,7 @@ def command_tool(command: Command, *, place: Place | None = None) -> Tool:
     }
     made = Tool.model_validate({**fields, "call": uncalled})
     definition = {
-        "command": command.model_dump(mode="json", exclude_defaults=True),
+        "command": command.model_dump(mode="json", exclude_defaults=True, exclude=_OF_THE_TOOL),
         "files": dict(place.files),
     }
     return made.model_copy(update={"call": make_call(command, made, place), "definition": definition})

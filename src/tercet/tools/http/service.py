@@ -19,6 +19,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from tercet.contracts.errors import NotSent, UsageError
 from tercet.contracts.shape import Authored
+from tercet.tools.tool import Terms
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
@@ -211,8 +212,8 @@ class Auth(Authored):
     prefix: str = Field(default="", max_length=100, pattern=r"^[ -~]*$")
 
 
-class Operation(Authored):
-    """One operation that becomes a tool, besides the declarations about the tool itself."""
+class Operation(Terms):
+    """One operation that becomes a tool, and what is declared about the tool."""
 
     operation: str = Field(min_length=1)
     """Its `operationId`, or its method and path: `GET /invoices/{id}`."""
@@ -226,8 +227,6 @@ class Operation(Authored):
     """Statuses that mean not done."""
     unknown: tuple[int, ...] = ()
     """Statuses that mean unknown."""
-    tool: dict[str, Any] = Field(default={}, exclude=True)
-    """The declarations about the tool."""
 
 
 class Service(Authored):

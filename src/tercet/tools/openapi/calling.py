@@ -30,7 +30,7 @@ from tercet.tools.http.service import Operation, Service, World, as_address, why
 from tercet.tools.openapi.document import Described, Document, OpenApiError
 from tercet.tools.openapi.operations import Interface, Placed, read_interface
 from tercet.tools.secrets import Redaction, read_secret
-from tercet.tools.tool import Tool, ToolContext, one_line, split, uncalled, with_trust
+from tercet.tools.tool import Terms, Tool, ToolContext, one_line, uncalled
 
 _JOINED = {"simple": ",", "form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
@@ -258,7 +258,7 @@ def openapi_tools(
 ) -> list[Tool]:
     """Return the tools of a service: the listed operations, or all if the service says so; raise `OpenApiError`."""
     demand_egress(service)
-    listed = [read_operation(table) for table in operations]
+    listed = [Operation.model_validate(table) for table in operations]
     described = [find_operation(document, said.operation) for said in listed]
     if service.operations == "all":
         others = [each for each in document.operations() if each not in described]
@@ -293,12 +293,6 @@ def demand_callable(service: Service) -> None:
         )
 
 
-def read_operation(table: Mapping[str, Any]) -> Operation:
-    """Return the declarations of a table about an operation and about its tool."""
-    about_tool, own = split(table)
-    return Operation.model_validate({**own, "tool": about_tool})
-
-
 def find_operation(document: Document, name: str) -> Described:
     """Return the operation that a pack names, by its id or by method and path; raise `OpenApiError`."""
     known = document.operations()
@@ -331,7 +325,7 @@ def make_tool(
     fields: dict[str, Any] = {
         "mode": USUAL_MODE.get(operation.method, ApprovalMode.DESTRUCTIVE),
         "description": interface.description,
-        **with_trust(said.tool),
+        **said.declared,
         "name": tool_name(service, operation, said),
         "parameters": interface.parameters,
         "result": interface.result,
@@ -350,6 +344,6 @@ def _define(service: Service, interface: Interface, said: Operation) -> JsonObje
     ]
     return {
         "service": service.model_dump(mode="json", exclude_defaults=True),
-        "operation": said.model_dump(mode="json", exclude_defaults=True),
+        "operation": said.model_dump(mode="json", exclude_defaults=True, exclude={*Terms.model_fields}),
         "request": [interface.method, interface.path, placed],
     }
