@@ -16,7 +16,7 @@ from tercet.console.tallies import TallyCache, figures_for, read_window
 from tercet.contracts.request import Actor, Request
 from tercet.engine.session_reader import load_history
 from tercet.journal.memory import MemoryJournal
-from tercet.observe.figures import Recorded, figures
+from tercet.observe.tally import Recorded, figures
 from tercet.runtime import Runtime
 from tercet.service.boundary import Limits
 

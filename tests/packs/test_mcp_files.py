@@ -15,7 +15,7 @@ from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.mode import Trust
 from tercet.contracts.tool import OncePer
 from tercet.packs import Pack, check_folder
-from tercet.packs.lock import LOCK_FILE, Lock, Pin, read_pins, write_lock
+from tercet.packs.mcp_tools import LOCK_FILE, Lock, Pin, read_pins, write_lock
 from tercet.tools import Tool
 from tercet.tools.mcp import Definition, McpServer
 

@@ -16,7 +16,7 @@ from tercet.core.answers import Ended, NotHappened
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.packs import Pack, check_folder
-from tercet.packs.lock import LOCK_FILE
+from tercet.packs.mcp_tools import LOCK_FILE
 from tercet.tools import ToolContext
 from tercet.tools.tool import Lines
 

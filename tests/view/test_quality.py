@@ -25,9 +25,8 @@ from tercet.replay.run_data import read_run
 from tercet.view.diff import MOST_LINES, DiffLine, compare_outputs
 from tercet.view.events import RunData
 from tercet.view.gate import GateView
-from tercet.view.html.page import render
+from tercet.view.html.page import draw_curve, render
 from tercet.view.html.safe_text import LEFT_OUT, SafeText, secrets_of
-from tercet.view.html.timeline import draw_curve
 from tercet.view.quality import QualityView
 from tercet.view.run import RunView, run_view
 

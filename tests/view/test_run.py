@@ -23,9 +23,8 @@ from tercet.tools import ToolContext, tool
 from tercet.view.events import RunData
 from tercet.view.gate import GateView
 from tercet.view.html.graph import draw_plan
-from tercet.view.html.page import render
+from tercet.view.html.page import draw_timeline, render
 from tercet.view.html.safe_text import SafeText
-from tercet.view.html.timeline import draw_timeline
 from tercet.view.run import run_view
 
 from .runs import FACT, eventful

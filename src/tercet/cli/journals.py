@@ -36,7 +36,7 @@ from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalCorrupt, JournalUnavailable
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, StoredCheckpoint
-from tercet.view.refusal import CallRefusal, find_refusal
+from tercet.view.session import CallRefusal, find_refusal
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from tercet.console.charts import Chart, bar_chart, line_chart
 from tercet.console.tallies import Counted, figures_for, read_window
 from tercet.console.visit import HOME, Page, Visit
 from tercet.core.state import TERMINAL
-from tercet.observe.figures import Figures
+from tercet.observe.tally import Figures
 from tercet.view.text import duration_text
 
 METRICS = f"{HOME}/metrics"

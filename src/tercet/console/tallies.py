@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from tercet.core import events as e
 from tercet.engine.session_reader import load_history
 from tercet.journal.protocol import Journal, SessionRow
-from tercet.observe.figures import Figures, Recorded, count_run, figures_of
-from tercet.observe.tally import Tally
+from tercet.observe.tally import Figures, Recorded, Tally, count_run, figures_of
 
 _KEPT = 4_000
 

@@ -33,11 +33,10 @@ from tercet.critic.pluggable.stop import (
     critic_stop,
     first_stop,
 )
-from tercet.critics.agent import Agent, Observation
+from tercet.critics.agent import Agent, ModelAgent, ModelState, Observation
 from tercet.critics.decision import Action, Decision, DecisionError
 from tercet.critics.engine import Engine
 from tercet.critics.hooks import Hook, HookError, Moment, Recovery, Stage, ToolCall
-from tercet.critics.model_agent import ModelAgent, ModelState
 from tercet.critics.result import CriticTrace, EngineResult, StepRecord
 from tercet.executor.breaker import CircuitBreaker
 

@@ -28,7 +28,7 @@ from tercet.journal.protocol import Journal, SessionRow, Stored, StoredCheckpoin
 from tercet.journal.side_stream import read_all
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
-from tercet.view.refusal import find_refusal
+from tercet.view.session import find_refusal
 
 _UNSTARTED = State()
 _PAGE = 200

@@ -20,11 +20,10 @@ from tercet.core.state import State
 from tercet.engine.subscription import ReleasedSession
 from tercet.journal.protocol import NewCheckpoint
 from tercet.observe import instruments as i
-from tercet.observe.figures import Figures, figures_of
 from tercet.observe.log import Entry, Log
 from tercet.observe.outbox import Outbox
 from tercet.observe.settings import TelemetrySettings, demand_library
-from tercet.observe.tally import About, SharedTally, Tally
+from tercet.observe.tally import About, Figures, SharedTally, Tally, figures_of
 
 if TYPE_CHECKING:
     from tercet.observe.prometheus import Endpoint

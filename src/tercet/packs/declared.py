@@ -20,7 +20,7 @@ from tercet.contracts.values.canonical import canonical
 from tercet.packs.declarations import ACTORS, ALL_DECLARED, PACK_FILE
 from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
 from tercet.packs.loading import TEMPLATES
-from tercet.packs.lock import LOCK_FILE
+from tercet.packs.mcp_tools import LOCK_FILE
 from tercet.packs.pack import Pack
 
 

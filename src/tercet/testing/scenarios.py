@@ -29,7 +29,7 @@ from tercet.testing.clock import VirtualClock
 from tercet.testing.models import ScriptedModel
 from tercet.tools import Tool
 from tercet.tools.tool import Unknown
-from tercet.view.refusal import find_refusal
+from tercet.view.session import find_refusal
 
 _SCRIPTED = "scripted"
 

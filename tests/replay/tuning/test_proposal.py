@@ -22,10 +22,9 @@ from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording, load
 from tercet.replay.tuning import acceptance
 from tercet.replay.tuning.acceptance import accept, accepted_in
-from tercet.replay.tuning.edits import edit_folder
 from tercet.replay.tuning.evaluation import Evaluation, expect
 from tercet.replay.tuning.frozen import apply
-from tercet.replay.tuning.proposal import Proposal, propose, read_proposal, write_proposal
+from tercet.replay.tuning.proposal import Proposal, edit_folder, propose, read_proposal, write_proposal
 from tercet.replay.tuning.search import search
 
 pytestmark = pytest.mark.slow

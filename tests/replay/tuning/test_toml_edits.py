@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tercet.contracts.errors import UsageError
 from tercet.contracts.packs.tuning import Value
 from tercet.contracts.shape import as_list, as_object
-from tercet.replay.tuning.edits import TomlPath, edit_toml
+from tercet.replay.tuning.proposal import TomlPath, edit_toml
 
 PAGE = '''\
 # A pack.

@@ -22,7 +22,7 @@ from tercet.core.transcript import timestamp
 from tercet.executor.clock import SystemClock
 from tercet.packs.declarations import ServerTable
 from tercet.packs.loading import read_folder
-from tercet.packs.lock import LOCK_FILE, Pins, read_pins, taken, write_lock
+from tercet.packs.mcp_tools import LOCK_FILE, Pins, read_pins, taken, write_lock
 from tercet.tools.mcp.server import Change, Definition, McpServer, ServerSpec, demand_sdk, tool_name
 from tercet.tools.tool import Tool
 from tercet.view.terminal.text import count, json_text, printable

@@ -35,8 +35,7 @@ from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.opening import accept_loss, open_to_inspect
 from tercet.journal.protocol import Journal
-from tercet.observe.figures import Figures, Recorded, count_run, figures_of
-from tercet.observe.tally import Tally
+from tercet.observe.tally import Figures, Recorded, Tally, count_run, figures_of
 from tercet.view.terminal.text import count, duration_text, printable
 
 STATS_EXAMPLES = """\

@@ -29,8 +29,7 @@ from tercet.core.state import State, StepState
 from tercet.core.transcript import timestamp
 from tercet.view.events import describe_turn, scores
 from tercet.view.plan import compensation_status, progress_text
-from tercet.view.refusal import CallRefusal
-from tercet.view.session import answer_lines, budget_use, compensated_steps, count_run
+from tercet.view.session import CallRefusal, answer_lines, budget_use, compensated_steps, count_run
 from tercet.view.terminal.gate import QUOTE, show_gate, undo_text
 from tercet.view.terminal.outputs import STYLES, Columns, line_text, show_quality
 from tercet.view.terminal.text import ago, count, duration_text, json_text, listed, printable

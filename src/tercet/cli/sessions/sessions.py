@@ -42,7 +42,7 @@ from tercet.engine.rows import details_of, is_escalated
 from tercet.engine.session_reader import load_state, read_record
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, Lease, SessionRow
-from tercet.view.refusal import find_refusal
+from tercet.view.session import find_refusal
 from tercet.view.terminal.text import ago, duration_text, listed, printable
 from tercet.view.vocabulary import Standing, standing, standing_of
 

@@ -18,8 +18,7 @@ from tercet.contracts.values.canonical import hash_bytes
 from tercet.packs.declarations import PACK_FILE
 from tercet.packs.loading import TEMPLATES
 from tercet.packs.pack import Pack
-from tercet.replay.tuning.edits import FileEdit, edit_folder
-from tercet.replay.tuning.proposal import Change, Proposal
+from tercet.replay.tuning.proposal import Change, FileEdit, Proposal, edit_folder
 
 NEW, KEPT = ".accepting", ".before-accepting"
 """The endings of file names during a replacement: the new and the old contents."""
