@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pytest
 
 from tercet.cli import inputs
-from tercet.cli.main import COMMANDS, GROUPS, Entry
+from tercet.cli.main import COMMANDS, GROUPS, Entry, commands_of
 
 from .harness import PLANS, REFUNDS, Tercet
 
@@ -116,6 +116,7 @@ def test_a_library_that_cannot_be_loaded_is_one_error(
         raise ImportError("libstdc++.so.6: cannot open shared object file")
 
     monkeypatch.setattr(Entry, "load", fail)
+    commands_of.cache_clear()
     answer = tercet("gates", "deny", "ses_0123456789abcdef.g1")
     assert answer.code == 1
     assert "ImportError: libstdc++.so.6: cannot open shared object file" in answer.text

@@ -4,14 +4,18 @@ Some folders are outside of it, since they test processes, servers, recorded his
 outside if it is marked `slow`, if it uses a fixture that starts a server or a browser, or if it repeats on SQLite what
 it also tries in memory. A test that starts a process without being marked fails.
 
-In a full run, the tests outside of the quick tier start first, so that no long one is left for the end.
+In a full run every worker gets some of the tests outside of the quick tier and starts with them: while they wait for other
+processes, those of other workers use the cores, and no long one is left for the end.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator
+from collections import defaultdict
+from collections.abc import Generator, Sequence
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +24,31 @@ from hypothesis import settings
 
 OTHER_FOLDERS = frozenset({"acceptance", "cli", "examples", "histories", "mcp_servers", "observe", "upgrade"})
 SERVERS = frozenset({"postgres_server", "browser"})
+SHARED = "temporal"
+"""A server that is costly even while it waits: the tests that use it go to one worker."""
 BACKENDS = ("sqlite", "postgres", "postgresql")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn", "os.system"})
 EXAMPLES = 10
 
 
+@cache
+def is_folder_quick(tests: Path, path: Path) -> bool:
+    """Return whether a file or folder belongs to the quick tier, by its place below the tests."""
+    if tests not in path.parents:
+        return True
+    top, *below = path.relative_to(tests).parts
+    return top not in OTHER_FOLDERS and (bool(below) or not top.endswith(".py"))
+
+
 class Tiers:
-    """Start with the tests outside of the quick tier."""
+    """Let every worker start with tests outside of the quick tier."""
 
     def __init__(self, tests: Path) -> None:
         self.tests = tests
 
-    def is_folder_quick(self, path: Path) -> bool:
-        """Return whether a file or folder belongs to the quick tier, by its place below the tests."""
-        if self.tests not in path.parents:
-            return True
-        top, *below = path.relative_to(self.tests).parts
-        return top not in OTHER_FOLDERS and (bool(below) or not top.endswith(".py"))
-
     def is_quick(self, item: pytest.Item) -> bool:
         """Return whether a test belongs to the quick tier."""
-        if item.get_closest_marker("slow") is not None or not self.is_folder_quick(item.path):
+        if item.get_closest_marker("slow") is not None or not is_folder_quick(self.tests, item.path):
             return False
         parameters = getattr(item, "callspec", None)
         values = () if parameters is None else parameters.params.values()
@@ -48,8 +56,15 @@ class Tiers:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Start with the slow tests."""
-        items.sort(key=self.is_quick)
+        """Deal the slow tests to the workers, file by file."""
+        slow: dict[object, list[pytest.Item]] = defaultdict(list)
+        quick: list[pytest.Item] = []
+        for item in items:
+            if self.is_quick(item):
+                quick.append(item)
+            else:
+                slow[SHARED if SHARED in getattr(item, "fixturenames", ()) else item.path].append(item)
+        items[:] = deal(list(slow.values()), quick, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
 class QuickTier(Tiers):
@@ -62,7 +77,7 @@ class QuickTier(Tiers):
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Do not even import the other folders."""
-        return None if self.is_folder_quick(collection_path) else True
+        return None if is_folder_quick(self.tests, collection_path) else True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -90,6 +105,19 @@ class QuickTier(Tiers):
         self._started += event in STARTS
 
 
+def deal(
+    slow: Sequence[Sequence[pytest.Item]], quick: Sequence[pytest.Item], workers: int
+) -> list[pytest.Item]:
+    """Return all tests in one list whose equal parts, which pytest-xdist gives to the workers, begin with slow ones."""
+    dealt: list[pytest.Item] = []
+    rest, total = iter(quick), len(quick) + sum(map(len, slow))
+    for worker in range(workers):
+        part = [item for group in slow[worker::workers] for item in group]
+        size = (total - len(dealt)) // (workers - worker)
+        dealt += [*part, *islice(rest, max(0, size - len(part)))]
+    return [*dealt, *rest]
+
+
 def limit_examples(item: pytest.Item) -> None:
     """Let a property try few examples, also where it asks for many."""
     test: Any = getattr(item, "obj", None)
@@ -100,12 +128,13 @@ def limit_examples(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Return how many workers `-n auto` starts, before pytest-xdist does: one for each core, and two more where all tests
-    run, since half of their time is waiting for other processes."""
+    """Return how many workers `-n auto` starts, before pytest-xdist does: one for each core. Where all tests run it is two
+    for each and one more, since half of their time is waiting for other processes."""
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
+    cores = os.cpu_count() or 1
     waits = not config.getoption("quick") and config.getoption("random_examples", None) is None
-    return (os.cpu_count() or 1) + (2 if waits else 0)
+    return 2 * cores + 1 if waits else cores
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

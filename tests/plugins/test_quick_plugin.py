@@ -54,6 +54,7 @@ pytestmark = pytest.mark.slow
 def with_plugins(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Make the plugins of this repository known to the inner runs, outside of any other run of pytest-xdist."""
     monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath / "tests"))
+    monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
 
 
 def run(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
@@ -101,13 +102,32 @@ def test_a_full_run_starts_with_the_slow_tests(pytester: pytest.Pytester) -> Non
     ]  # fmt: skip
 
 
+def test_every_worker_starts_with_slow_tests(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slow tests of a file stay together, and those that share a server go to one worker."""
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
+    shared = "import pytest\n@pytest.fixture\ndef temporal(): pass\ndef test_first(temporal): pass\n"
+    for folder in ("acceptance", "upgrade"):
+        file = pytester.path / "tests" / folder / "test_shared.py"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"{shared}def test_plain(): pass\n", encoding="utf-8")
+    result = run(pytester, "--collect-only", "-q")
+    names = [line.partition("/")[2] for line in result.outlines if "::" in line]
+    first = [names.index(name) for name in names if "test_first" in name]
+    assert len(names) == 17
+    assert first == [0, 1]  # with the other files of the first worker behind them
+    assert names[2:4] == ["cli/test_cli.py::test_cli", "test_top.py::test_top"]
+    assert names.index("acceptance/test_shared.py::test_plain") == len(names) // 2
+
+
 def test_all_tests_get_more_workers_than_there_are_cores(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`-n auto` starts the number of workers that this plugin asks for, and not that of pytest-xdist."""
     config, cores = request.config, os.cpu_count() or 1
     monkeypatch.delenv("PYTEST_XDIST_AUTO_NUM_WORKERS", raising=False)
-    assert config.hook.pytest_xdist_auto_num_workers(config=config) == cores + 2
+    assert config.hook.pytest_xdist_auto_num_workers(config=config) == 2 * cores + 1
     monkeypatch.setattr(config.option, "quick", True)
     assert config.hook.pytest_xdist_auto_num_workers(config=config) == cores
     monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "17")

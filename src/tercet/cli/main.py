@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -87,7 +87,7 @@ class Commands(TyperGroup):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.commands = {**_commands_of(""), **self.commands}
+        self.commands = commands_of("")
 
     def main(
         self,
@@ -346,14 +346,15 @@ def _require_known(group: Any, args: list[str], home: str) -> None:
 class Group(TyperGroup):
     """A group of commands, one of which may be the default."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        self.commands = _commands_of(self.name or "")
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, help=GROUPS[name], commands=commands_of(name), rich_markup_mode=None)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the name of the default command if none is given."""
+        """Insert the name of the default command if none is given; print the help if nothing is."""
+        if not args:
+            _ask_for_a_command(ctx)
         usual = USUAL.get(self.name or "")
-        is_named = not args or args[0] in self.commands or args[0] == "--help"
+        is_named = args[0] in self.commands or args[0] == "--help"
         return super().parse_args(ctx, args if usual is None or is_named else [usual, *args])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -368,22 +369,14 @@ def _ask_for_a_command(ctx: typer.Context) -> None:
         raise typer.Exit(ExitCode.WRONG_USE)
 
 
-def _commands_of(group: str) -> dict[str, Any]:
-    """Return the commands of a group by name; for an empty group, those outside of groups."""
+@cache
+def commands_of(group: str) -> dict[str, Any]:
+    """Return the commands of a group by name; for the top level, whose name is empty, also the groups."""
     split = {words: words.rpartition(" ") for words in COMMANDS}
-    return {
+    commands: dict[str, Any] = {
         name: LazyCommand(words, COMMANDS[words]) for words, (home, _, name) in split.items() if home == group
     }
-
-
-def _register_groups() -> None:
-    for name, text in GROUPS.items():
-        group = typer.Typer(cls=Group, help=text, rich_markup_mode=None, add_completion=False)
-        group.callback(invoke_without_command=True, help=text)(_ask_for_a_command)
-        app.add_typer(group, name=name)
-
-
-_register_groups()
+    return commands if group else {**commands, **{name: Group(name) for name in GROUPS}}
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
