@@ -60,6 +60,7 @@ class FaultyDriver:
             return _FaultyConnection(inner, self)
 
         patch.setattr(postgres, "connect", connect_faulty)
+        patch.setattr(postgres, "RETRY_S", 0.001)
 
     async def run(
         self, name: str, perform: Callable[[], Awaitable[Any]], cut: Callable[[], None] | None = None

@@ -18,8 +18,8 @@ from tercet.core.state import State
 from tercet.journal.opening import open_journal
 from tercet.replay.replay import replay
 
-LANES, BUDGET = 100, 60
-KILLS = ("before_call:30", "inside_commit:60", "after_answer:20")
+LANES, BUDGET = 40, 24
+KILLS = ("before_call:12", "inside_commit:24", "after_answer:8")
 
 
 def live(journal: str, tenant: str, calls: Path, crash: str = "") -> tuple[int, str]:
@@ -51,10 +51,10 @@ async def read(journal: str, tenant: str) -> tuple[list[e.Event], dict[str, Stat
 
 
 @pytest.mark.req("R268", "R332")
-def test_a_hundred_lanes_spend_sixty_calls_whenever_processes_are_killed(
+def test_forty_lanes_spend_twenty_four_calls_whenever_processes_are_killed(
     journal_url: str, tmp_path: Path
 ) -> None:
-    """Three processes die by SIGKILL; the fourth ends the run. Sixty calls are spent, those that were cut off included; every
+    """Three processes die by SIGKILL; the fourth ends the run. The budget is spent, those that were cut off included; every
     other lane is refused for want of budget."""
     tenant, calls = f"t{uuid4().hex[:8]}", tmp_path / "calls"
     killed = [live(journal_url, tenant, calls, crash)[0] for crash in KILLS]
