@@ -39,7 +39,7 @@ DATABASE = {"createdb", "pg_dump", "pg_restore"}
 LEFT_OUT = {"pip", "git", "make", ".", "source", "python", "docker"}
 """Installers and containers: `make dist` tries the former, and no test has a runtime for the latter."""
 SERVERS = {"serve", "worker", "console"}
-PATIENCE_S = 120
+PATIENCE_S = 600
 _ID = re.compile(r"\bses_[0-9a-f]{16}\b")
 _KEY = re.compile(r"\btck_[\w-]+")
 _LINK = re.compile(r"https?://\S+token=\S+")
@@ -263,7 +263,7 @@ class Reader:
         """End the process that was started last, as `kill -9` does."""
         process = self.processes.pop()
         process.send_signal(signal.SIGKILL)
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE_S)
         return ""
 
     def click(self, sentence: str) -> None:
@@ -289,7 +289,7 @@ class Reader:
         for process in self.processes:
             process.terminate()
         for process in self.processes:
-            process.wait(timeout=60)
+            process.wait(timeout=PATIENCE_S)
         for close in reversed(self.closers):
             close()
 

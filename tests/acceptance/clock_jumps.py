@@ -60,7 +60,7 @@ async def run_pair(chosen: Trial, offsets: tuple[int, int], kill_after_s: float 
     first = start(chosen, clock=f"{offsets[0]}:0:0")
     second = None
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while await state_of(chosen) is None:  # noqa: ASYNC110 - another process writes it
                 await asyncio.sleep(0.01)
             second = start(chosen, clock=f"{offsets[1]}:0:0")

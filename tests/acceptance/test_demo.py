@@ -30,7 +30,7 @@ from tercet.core import events as e
 from tercet.journal.opening import open_journal
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 60
+PATIENCE_S = 600
 PAY = "adp_payments.issue_refund"
 
 

@@ -46,7 +46,7 @@ def server() -> Iterator[Misbehaving]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert started.wait(10)
+        assert started.wait(300)
         yield found[0]
     finally:
         ended.set()

@@ -85,7 +85,7 @@ def served(*packs: Pack, **settings: Any) -> Generator[Served]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert has_begun.wait(60)
+    assert has_begun.wait(300)
     if failed:
         raise failed[0]
     try:

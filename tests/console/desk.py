@@ -101,7 +101,7 @@ class ConsoleDesk(Desk):
 
     async def next_gate(self, key: str, session: str, before: str) -> str:
         """Return the gate that follows another one."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             while True:
                 found = await self.rpc(key, "getSession", session_id=session)
                 if found["gates"] not in ([], [before]):

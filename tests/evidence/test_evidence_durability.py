@@ -150,7 +150,7 @@ async def test_a_cancelled_put_leaves_nothing(
         for number in range(100):
             taken.append(number)
             begun.set()
-            assert cancelled.wait(30)
+            assert cancelled.wait(300)
             yield fact(f"k{number}", number)
 
     tenant = new_tenant()
@@ -172,7 +172,7 @@ async def test_sessions_can_pin_while_files_are_read(tmp_path: Path) -> None:
 
     def changes() -> Iterator[Change]:
         yield fact("a", 1)
-        assert may_go.wait(30)
+        assert may_go.wait(300)
         yield fact("b", 2)
 
     async with (

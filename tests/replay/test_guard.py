@@ -88,7 +88,7 @@ def test_a_guarded_section_starts_no_thread(start: Callable[[Callable[[], None]]
     assert not ran.is_set()
     assert threading.active_count() == before
     start(ran.set)
-    assert ran.wait(10)
+    assert ran.wait(300)
 
 
 def test_other_threads_start_threads_while_one_is_guarded() -> None:
@@ -103,7 +103,7 @@ def test_other_threads_start_threads_while_one_is_guarded() -> None:
     other.start()
     with guarded():
         inside.set()
-        assert ran.wait(10)
+        assert ran.wait(300)
     other.join()
 
 
@@ -145,7 +145,7 @@ def test_a_section_belongs_to_its_thread(tmp_path: Path) -> None:
     other.start()
     with guarded():
         inside.set()
-        assert done.wait(10)
+        assert done.wait(300)
     other.join()
     assert (tmp_path / "new").exists()
 

@@ -61,7 +61,7 @@ class Desk:
 
     async def until(self, key: str, session: str, *statuses: str) -> dict[str, Any]:
         """Return a session once it has one of these statuses; without any, once it is over."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while True:
                 found = await self.rpc(key, "getSession", session_id=session)
                 if found["session"]["status"] in (statuses or ENDED):

@@ -123,7 +123,7 @@ async def test_an_answer_is_followed_to_the_outputs(shop: Path, streaming: bool)
 
 async def test_a_stream_ends_with_its_key(shop: Path) -> None:
     """A task's stream whose key was revoked meanwhile does not say how the task ended."""
-    async with open_desk() as desk, asyncio.timeout(60):
+    async with open_desk() as desk, asyncio.timeout(300):
         agent, reader = desk.running.local_key, await desk.key("ann", scopes=("read",))
         await desk.rpc(agent, "emergencyStop", kind="tenant")
         stopped = await desk.rpc(agent, "invokeAgent", request=REFUND)

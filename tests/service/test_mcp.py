@@ -85,7 +85,7 @@ async def test_mcp_demands_a_credential() -> None:
 
 async def test_no_stream_is_held_open_that_would_say_nothing() -> None:
     """Requests are answered one by one, so there is nothing to GET."""
-    async with open_desk() as desk, asyncio.timeout(60):
+    async with open_desk() as desk, asyncio.timeout(300):
         headers = {"authorization": f"Bearer {await desk.key('agt')}", "accept": "text/event-stream"}
         assert (await desk.client.get("/mcp", headers=headers)).status_code == 405
 

@@ -32,7 +32,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def serving(**limits: Any) -> AsyncGenerator[tuple[Desk, int]]:
     """A service that listens on a port of this machine."""
-    async with open_desk(limits=Limits(**limits)) as desk, asyncio.timeout(60):
+    async with open_desk(limits=Limits(**limits)) as desk, asyncio.timeout(300):
         ready = asyncio.Event()
         with listen("127.0.0.1", 0) as bound:
             server = asyncio.create_task(serve_until_stopped(desk.running, bound, ready.set))

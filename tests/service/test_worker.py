@@ -87,14 +87,14 @@ async def working(journal: Journal, pack: Pack, **settings: Any) -> AsyncGenerat
 
 async def until_idle(journal: Journal, worker: Worker) -> None:
     """Return once there is nothing to carry on."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while worker.running or worker.waiting or await journal.resumable(now_ms=0):  # noqa: ASYNC110 - other workers
             await asyncio.sleep(0.001)
 
 
 async def until_over(journal: Journal, tenant: str, session: str) -> SessionRow:
     """Return the row of a session once it is over."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while (row := await journal.session(tenant, session)) is None or row.status not in ENDED:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.005)
         return row
@@ -125,7 +125,7 @@ async def test_long_runs_of_one_tenant_do_not_take_every_place() -> None:
     shop, journal = Shop(), MemoryJournal()
     shop.may_work.clear()
     await shop.start(journal, *["flood"] * 20)
-    async with working(journal, shop.pack, at_once=8, poll_ms=1) as worker, asyncio.timeout(60):
+    async with working(journal, shop.pack, at_once=8, poll_ms=1) as worker, asyncio.timeout(300):
         while len(shop.begun) < 6:  # noqa: ASYNC110 - the worker has no event for tests
             await asyncio.sleep(0.001)
         await shop.start(journal, "quiet")
@@ -150,7 +150,7 @@ async def test_a_tenant_that_floods_does_not_fill_memory(monkeypatch: pytest.Mon
             worker.enqueue(row)
         assert worker.waiting <= 5
         await shop.start(journal, "quiet")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while "quiet" not in shop.begun:  # noqa: ASYNC110 - the worker has no event for tests
                 await asyncio.sleep(0.001)
         assert worker.waiting <= 5
@@ -275,7 +275,7 @@ async def test_a_session_that_was_silent_too_long_needs_its_packs_leave(on_loss:
     (session,) = await shop.start(journal, "a")
     await journal.acquire("a", session, owner="host:1:1:20ms", now_ms=now - 1000, ttl_ms=10)
     async with working(journal, shop.pack, poll_ms=1) as worker:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while not worker.carried and not worker.has_blocked("a", session):  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0.01)
     assert len(shop.calls) == calls
@@ -455,7 +455,7 @@ async def test_workers_share_a_journal_on_postgresql(postgres_url: str) -> None:
             working(first, shop.pack, at_once=3, poll_ms=5) as one,
             working(second, shop.pack, at_once=3, poll_ms=5) as two,
         ):
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 while len(shop.calls) < 20 or one.running or two.running:  # noqa: ASYNC110 - other workers
                     await asyncio.sleep(0.01)
         steps = sorted((name, step) for name in sessions for step in ("s1", "s2"))
@@ -511,7 +511,7 @@ async def test_a_worker_deletes_what_is_kept_no_longer() -> None:
         async with Runtime(pack, journal, tenant=tenant) as runtime:
             assert (await runtime.run(WORK, plan=PLAN)).status == "completed"
     hub = Hub((pack,), journal, options=RuntimeOptions(clock=Later()))
-    async with running_worker(hub, Worker(hub), {"brief", "long"}), asyncio.timeout(20):
+    async with running_worker(hub, Worker(hub), {"brief", "long"}), asyncio.timeout(300):
         while True:
             left = [len(await journal.sessions(tenant)) for tenant in ("brief", "long")]
             if left == [0, 1]:
