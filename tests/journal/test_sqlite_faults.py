@@ -126,6 +126,7 @@ def test_a_full_disk_refuses_the_unit_whole(path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_journal_on_a_full_disk_says_when_it_is_opened_that_there_is_no_room(path: Path) -> None:
     """SQLite reports an error of the disk there, since the index of its log does not fit; the remedy is room, not rights."""
     asyncio.run(make_journal(path))

@@ -20,7 +20,7 @@ from mutants import forks
 from mutants.code import find_source, find_test
 from mutants.mutations import Mutation
 from mutants.proofs import Result, Target
-from plugins.quick import Tiers
+from plugins.quick import is_folder_quick
 
 TIMEOUT = 120.0
 _FAILED = re.compile(r"^FAILED (\S+?)(?:\[.*)?(?: - .*)?$", re.MULTILINE)
@@ -105,7 +105,7 @@ class Runner:
 
     def __init__(self, root: Path, folders: Sequence[Path]) -> None:
         self._root = root
-        self._tiers = Tiers(root / "tests")
+        self._tests = root / "tests"
         self._copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         for folder in folders:
             self._copies.put(Copy(root, folder))
@@ -188,7 +188,7 @@ class Runner:
         return find_source(self._root / "src", target.name).digest()
 
     def _quick(self, tests: Sequence[str]) -> list[str]:
-        return [test for test in tests if self._tiers.is_folder_quick(self._root / test.split("::")[0])]
+        return [test for test in tests if is_folder_quick(self._tests, self._root / test.split("::")[0])]
 
     def _selections(self, tests: Sequence[str]) -> Iterator[tuple[Sequence[str], tuple[str, ...]]]:
         """Yield the tests to run, in the order of what they cost, with the options that select them."""

@@ -70,6 +70,7 @@ def test_the_unit_starts_a_command_that_exists() -> None:
     assert service["Environment"].endswith(f"sqlite:///{service['WorkingDirectory']}/tercet.db")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd on this machine")
 def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     """Every line is known to systemd."""

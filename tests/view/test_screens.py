@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from tercet.contracts.shape import as_list, as_object
 
 from . import screens
@@ -45,12 +47,14 @@ CHANGED: frozenset[str] = frozenset(
 """Fields whose values may differ from the kept ones: the next commands were placeholders in part, and reasons are prose."""
 
 
+@pytest.mark.slow
 def test_terminal_screens_are_the_kept_ones() -> None:
     """A change of any text shows as one difference, and is kept on purpose."""
     found = screens.difference(screens.load(screens.TERMINAL), screens.take_terminal())
     assert not found, f"{found[:20_000]}\n(python -m view.screens --record keeps the new screens)"
 
 
+@pytest.mark.slow
 def test_answers_to_programs_only_gain_fields() -> None:
     """Whoever reads `--json` today can read it tomorrow."""
     kept, now = screens.load(screens.PROGRAMS), screens.take_programs()
