@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -13,7 +14,7 @@ from typing import Any
 from temporalio.client import Client
 
 from acceptance import effects
-from cluster.crew import Waking, client_of, dispatcher_of, until, wake
+from cluster.crew import PATIENCE_S, Waking, client_of, dispatcher_of, until, wake
 from cluster.orders import AGENT, LEAD, PLAN, SELL
 from plugins.temporal import TemporalServer
 from tercet.contracts.request import Request
@@ -35,10 +36,12 @@ class Front:
     tenant: str
     effects: Path
 
-    async def start(self, count: int = 1, *, request: Request = SELL, plan: Any = PLAN) -> list[str]:
-        """Start sessions, and wake them."""
+    async def start(
+        self, count: int = 1, *, request: Request = SELL, plan: Any = PLAN, is_woken: bool = True
+    ) -> list[str]:
+        """Start sessions, and wake them; their wake-ups may be lost."""
         found = [(await self.runtime.run(request, plan=plan, actor=AGENT)).session_id for _ in range(count)]
-        for session in found:
+        for session in found if is_woken else ():
             await self.wake(session)
         return found
 
@@ -63,15 +66,23 @@ class Front:
         if is_woken:
             await self.wake(session)
 
+    async def charged(self, session: str) -> None:
+        """Return once the charge of a session has happened."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not self.happened(session)["s2"]:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.02)
+
     def happened(self, session: str) -> Counter[str]:
         """Return how often each step of a session had its effect."""
         return Counter(each.step for each in effects.read(self.effects) if each.warrant == session)
 
 
 @asynccontextmanager
-async def open_front(server: TemporalServer, url: str, pack: Pack, folder: Path) -> AsyncGenerator[Front]:
-    """Open a front with a tenant of its own."""
-    tenant = f"t{os.urandom(4).hex()}"
+async def open_front(
+    server: TemporalServer, url: str, pack: Pack, folder: Path, *, tenant: str = ""
+) -> AsyncGenerator[Front]:
+    """Open a front, with a tenant of its own if none is named."""
+    tenant = tenant or f"t{os.urandom(4).hex()}"
     client = await client_of(server)
     async with (
         open_journal(url) as journal,

@@ -156,8 +156,7 @@ class Local:
             server = reopen_server(folder)
         else:
             shutil.rmtree(folder, ignore_errors=True)
-            for stale in self.folder.glob("temporal.db*"):
-                stale.unlink()  # its sessions are not in a new journal
+            TemporalServer(folder=self.folder).remove_data()  # its sessions are not in a new journal
             # As root the server runs as another user, who must reach its data; and a socket's path is short.
             if is_too_long(folder / "data") or (os.geteuid() == 0 and not is_open_to_all(self.folder)):
                 folder = Path(tempfile.mkdtemp(prefix="tercet-cluster-"))

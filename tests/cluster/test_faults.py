@@ -13,7 +13,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from acceptance import effects
 from cluster.crew import PATIENCE_S, working
-from cluster.front import Front, open_front
+from cluster.front import open_front
 from cluster.orders import AGENT, LEAD, PLAN, SELL, make_pack
 from cluster.process import worker_process
 from plugins.temporal import TemporalServer, running_temporal
@@ -90,7 +90,7 @@ async def test_a_killed_worker_is_followed_by_another_and_the_charge_happens_onc
         with worker_process(temporal.address, postgres_url, pack.version, log=log) as first:
             (session,) = await front.start()
             await front.approve(session)
-            await _charged(front, session)
+            await front.charged(session)
             first.kill()
         (shop / "order.charge").unlink()
         with worker_process(temporal.address, postgres_url, pack.version, log=log):
@@ -130,7 +130,7 @@ async def test_a_frozen_worker_writes_nothing_and_repeats_nothing(
         with worker_process(temporal.address, postgres_url, pack.version, log=log) as frozen:
             (session,) = await front.start()
             await front.approve(session)
-            await _charged(front, session)
+            await front.charged(session)
             frozen.send_signal(signal.SIGSTOP)
             (shop / "order.charge").unlink()
             with worker_process(temporal.address, postgres_url, pack.version, log=log):
@@ -144,12 +144,6 @@ async def test_a_frozen_worker_writes_nothing_and_repeats_nothing(
             assert await front.journal.head(front.tenant, session) == ended
         assert front.happened(session) == SOLD
         assert "Traceback" not in log.read_text(encoding="utf-8")
-
-
-async def _charged(front: Front, session: str) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not front.happened(session)["s2"]:  # noqa: ASYNC110 - another process
-            await asyncio.sleep(0.02)
 
 
 async def test_an_approval_while_temporal_is_down_counts(postgres_url: str, shop: Path) -> None:

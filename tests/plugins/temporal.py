@@ -70,6 +70,11 @@ class TemporalServer:
             self.process.wait()
             self.process = None
 
+    def remove_data(self) -> None:
+        """Remove what the server has stored; it must not run."""
+        for path in self.folder.glob("temporal.db*"):
+            path.unlink()
+
 
 @contextmanager
 def running_temporal(folder: Path, *namespaces: str) -> Generator[TemporalServer]:

@@ -113,12 +113,12 @@ async def connect(settings: TemporalSettings) -> Client:
             remedy="check the address, the TLS options and TEMPORAL_API_KEY; "
             "temporal server start-dev starts a server for development",
         ) from error
-    await _register(client)
+    await register(client)
     return client
 
 
-async def _register(client: Client) -> None:
-    """Register the search attributes that are missing in the namespace, where that is allowed."""
+async def register(client: Client) -> None:
+    """Register the search attributes that are missing in the namespace; raises `UsageError` where that is not allowed."""
     try:
         if missing := await _missing(client):
             await client.operator_service.add_search_attributes(

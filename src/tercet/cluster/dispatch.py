@@ -9,9 +9,9 @@ from datetime import timedelta
 
 from temporalio.client import Client
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
-from tercet.cluster.connection import queue_of, workflow_id
+from tercet.cluster.connection import queue_of, register, workflow_id
 from tercet.cluster.workflow import (
     INTENT,
     PACK,
@@ -23,6 +23,7 @@ from tercet.cluster.workflow import (
     SessionTask,
     Wake,
 )
+from tercet.contracts.errors import UsageError
 from tercet.engine.leases import LEASE_MS
 from tercet.journal.protocol import SessionRow
 
@@ -46,6 +47,7 @@ class Dispatcher:
         self._client = client
         self._heartbeat_ms = heartbeat_ms
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._registering = asyncio.Lock()
         self._tasks: dict[tuple[str, str], asyncio.Task[bool]] = {}
         self.carried = 0
         """How many wake-ups were delivered."""
@@ -117,9 +119,19 @@ class Dispatcher:
                 )
             except RPCError as error:
                 _log.warning("session %s is left to the sweep: %s", row.session_id, error)
+                if error.status is RPCStatusCode.INVALID_ARGUMENT:
+                    await self._register_again()
                 return False
         self.carried += 1
         return True
+
+    async def _register_again(self) -> None:
+        """Register the search attributes that Temporal no longer has: it may have lost its data since the start."""
+        async with self._registering:
+            try:
+                await register(self._client)
+            except UsageError as error:
+                _log.warning("%s; %s", error, error.remedy)
 
     async def close(self) -> None:
         """Wait for the wake-ups on their way."""
