@@ -247,12 +247,12 @@ The cluster runs, with two workers of {PACK}.
 
   console        {told["url"]}/console
 {link}  log in as      the finance lead, with the API key {told["lead"]}
-  Temporal UI    {told["ui"]} (sessions are workflows; columns TercetIntent, TercetTenant, TercetStatus, TercetPack)
+  Temporal UI    {told["ui"]} (filter or add columns by TercetStatus, TercetIntent, TercetTenant, TercetPack)
   Temporal       {told["temporal"]}
   journal        {told["journal"]}
   logs           {self.folder}
 
-Start a refund as the agent; it waits at a gate:
+Start a refund as the agent; it waits at a gate. The order can be refunded once; to begin anew, stop the cluster and remove {self.folder}.
 
   {agent} run refunds --intent support.refund --input '{REQUEST}'
 
