@@ -88,7 +88,8 @@ async def _settled(journal: Journal, row: SessionRow) -> str:
         state = await load_state(journal, row.tenant, row.session_id)
         if state.status in TERMINAL:
             return state.status
-        is_waiting = state.status in ("awaiting_gate", "paused") and not state.ending
+        # While it ends it may wait as well: for a person who says whether effects are compensated.
+        is_waiting = state.status in ("awaiting_gate", "paused") and not (state.ending and not state.gates)
         unread = await inbox.read_unread(journal, row.tenant, state)
         if is_waiting and not unread and find_expired(state, int(time.time() * 1000)) is None:
             return state.status
