@@ -104,8 +104,8 @@ bench-console: $(READY) ## measure the console's pages of short and long runs
 image-check: $(READY) ## copy, install and start what the Dockerfile says, in an empty environment without a container
 	@PYTHONPATH=tests $(RUN) service.image
 
-bench-cluster: $(READY) ## measure sessions that Temporal schedules against runs in one process
-	@PYTHONPATH=tests $(RUN) bench cluster
+bench-cluster: $(READY) ## measure sessions that Temporal schedules against runs in one process, and what waiting ones cost (half an hour)
+	@PYTHONPATH=tests $(RUN) bench cluster cluster_waiting
 
 pictures: $(READY) ## draw the pictures of the pages again, from what commands print and controllers do
 	@$(BIN)/python docs/picture.py

@@ -29,6 +29,7 @@ BENCHMARKS = (
     "service",
     "console",
     "cluster",
+    "cluster_waiting",
 )
 
 

@@ -5,14 +5,12 @@ a service would have started: recorded in the journal, then woken through Tempor
 with Temporal's development server, which keeps its data in SQLite. The candidates alternate within each round.
 
 Then it counts what one session costs: commits, bytes of the write-ahead log and bytes in the database, connections of a
-process, and events and bytes in Temporal. Last, sessions that wait at gates: what they cost two workers in memory.
+process, and events and bytes in Temporal.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import gc
 import os
 import signal
 import statistics
@@ -21,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -45,11 +43,7 @@ from .servers import make_database
 
 ROUNDS = 3
 RUNS = 200
-WAITING, WARM = 10_000, 1_000
-MOST_BYTES = 1024.0
-"""What a waiting session may cost a worker, measured from the first thousand on."""
 PATIENCE_S = 1_800
-IDLE_S = 5
 LEAST = 0.1
 """Of the steps per second in one process. A workflow, two workflow tasks and an activity are Temporal's part of a session."""
 
@@ -62,7 +56,6 @@ async def work(kind: str, temporal: str, journal: str) -> None:
     pack = workload.pack_of() if kind == "writes" else waiting.pack_of()
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, return_memory)
     async with open_journal(journal) as opened:
 
         def open_hub(each: Pack) -> Hub:
@@ -72,15 +65,6 @@ async def work(kind: str, temporal: str, journal: str) -> None:
         async with running_worker(client, opened, open_hub, (pack,), WorkerSettings()):
             print("works", flush=True)
             await stopped.wait()
-
-
-def return_memory() -> None:
-    """Return what is free to the operating system, where its C library can: an allocator keeps some for what comes next, and
-    how much depends on what ran at once, not on what waits."""
-    gc.collect()
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)
-    print("returned", flush=True)
 
 
 @contextmanager
@@ -241,54 +225,6 @@ def measure(server: TemporalServer, postgres: str, *, is_smoke: bool) -> list[st
     return show_targets([Target(name=name, found=ratio, least=LEAST) for name, ratio in ratios.items()])
 
 
-# --- sessions that wait ---
-
-
-async def wait_at_gates(server: TemporalServer, journal: str, number: int) -> dict[str, float]:
-    """Return the bytes of memory that a waiting session costs a worker, and what it costs elsewhere."""
-    first = min(WARM, number // 2)
-    async with open_front(waiting.pack_of(), server.address, journal) as front:
-        with workers("waiting", 2, server.address, journal) as crew:
-
-            async def start(numbers: range) -> float:
-                accounts = [f"acc_{each}" for each in numbers]
-                began = time.perf_counter()
-                await front.start(
-                    [
-                        (Request(intent="bench.pay", input={"account": each}), waiting.plan_of(each))
-                        for each in accounts
-                    ]
-                )
-                await front.until("awaiting_gate", numbers.stop)
-                return len(accounts) / (time.perf_counter() - began)
-
-            await start(range(first))
-            before, kept = await front.costs(), stored(server)
-            warm = sum(memory_of(process) for process in crew)
-            rate = await start(range(first, number))
-            after = await front.costs()
-            grown = sum(memory_of(process) for process in crew) - warm
-            began = time.perf_counter()
-            settled = await front.costs()
-            await asyncio.sleep(IDLE_S)
-            idle = ((await front.costs())["commits"] - settled["commits"]) / (time.perf_counter() - began)
-    more = number - first
-    return {
-        "memory": grown / more, "rate": rate, "stored": (after["stored"] - before["stored"]) / more,
-        "temporal": (stored(server) - kept) / more, "commits": (after["commits"] - before["commits"]) / more,
-        "idle": idle,
-    }  # fmt: skip
-
-
-def memory_of(process: subprocess.Popen[str]) -> int:
-    """Return the memory that a worker holds, as the operating system counts it once it has returned what is free."""
-    process.send_signal(signal.SIGUSR1)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "returned\n"
-    words = ["ps", "-o", "rss=", "-p", str(process.pid)]
-    return 1024 * int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
-
-
 def run(*, is_smoke: bool = False) -> list[str]:
     """Measure and print; return the targets that were missed."""
     with (
@@ -296,23 +232,7 @@ def run(*, is_smoke: bool = False) -> list[str]:
         running_temporal(Path(folder)) as server,
         running_server(is_synced=True) as postgres,
     ):
-        missed = measure(server, postgres.url, is_smoke=is_smoke)
-        number = 40 if is_smoke else int(os.environ.get("WAITING", WAITING))
-        store = asyncio.run(make_database(postgres.url, "waiting"))
-        found = asyncio.run(wait_at_gates(server, store, number))
-    print(
-        f"\n{number:,} sessions waiting at gates, two workers; {found['rate']:,.0f} a second came to their gate"
-    )
-    print(
-        f"each {found['stored']:,.0f} bytes in the journal and {found['temporal']:,.0f} in Temporal's database"
-    )
-    print(
-        f"{found['commits']:.1f} transactions until it waits; all together {found['idle']:.1f} a second while waiting"
-    )
-    memory = Target(
-        name="bytes of memory of all workers for each", found=max(0, found["memory"]), most=MOST_BYTES
-    )
-    return missed + show_targets([memory])
+        return measure(server, postgres.url, is_smoke=is_smoke)
 
 
 if __name__ == "__main__":
