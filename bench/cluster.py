@@ -28,7 +28,8 @@ from plugins.postgres import running_server
 from plugins.temporal import TemporalServer, running_temporal
 from tercet.cluster.connection import TemporalSettings, connect
 from tercet.cluster.dispatch import Dispatcher
-from tercet.cluster.worker import WorkerSettings, running_worker
+from tercet.cluster.process import open_worker
+from tercet.cluster.worker import WorkerSettings
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Request
 from tercet.journal.opening import open_journal
@@ -61,9 +62,10 @@ async def work(kind: str, temporal: str, journal: str) -> None:
         def open_hub(each: Pack) -> Hub:
             return Hub((each,), opened, watchdog_ms=None)
 
-        client = await connect(TemporalSettings(address=temporal))
-        async with running_worker(client, opened, open_hub, (pack,), WorkerSettings()):
+        settings = TemporalSettings(address=temporal)
+        async with open_worker(settings, opened, open_hub, (pack,), WorkerSettings()):
             print("works", flush=True)
+            os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody reads what Temporal's client warns of
             await stopped.wait()
 
 
