@@ -20,6 +20,7 @@ from tercet.contracts.errors import NotDone, NotSent, UsageError
 from tercet.core.answers import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
+from tercet.tools.mcp import line as line_module
 from tercet.tools.mcp import stdio
 from tercet.tools.mcp.line import McpLine
 from tercet.tools.mcp.link import Link, Secrets
@@ -230,9 +231,11 @@ async def test_what_is_new_at_a_server_and_not_pinned_concerns_nobody(raw: Raw) 
     ids=["silence", "chatter", "death", "version", "endless", "no schema", "no canonical form"],
 )
 async def test_a_server_that_cannot_be_used_is_told_with_a_remedy(
-    raw: Raw, said: dict[str, Any], told: str, remedy: str
+    raw: Raw, said: dict[str, Any], told: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing was called, so the outcome is known, whatever the mode."""
+    # The handshake's own limit decides, also where starting the server has taken a while.
+    monkeypatch.setattr(line_module, "_SLACK_S", LIMIT_S)
     raw.spec = {
         "start_timeout_ms": 5_000 if said.get("greet") == "silence" else 300_000,
         "protocol": "initialize",
