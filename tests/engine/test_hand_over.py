@@ -10,6 +10,7 @@ from tercet.core import events as e
 from tercet.engine.people import Roster
 from tercet.engine.session_reader import load_history
 from tercet.journal.memory import MemoryJournal
+from tercet.runtime.live import LiveRun
 from tercet.tools import ToolContext
 
 from .workshop import ADA, ASK, Workshop
@@ -83,6 +84,74 @@ async def test_a_pause_is_not_turned_into_a_hand_over(workshop: Workshop) -> Non
         may_end.set()
         assert (await running).status == "paused"
         assert (await pausing).status == "paused"
+
+
+async def test_a_run_that_is_kept_begins_when_its_turn_comes(workshop: Workshop) -> None:
+    """It is durable and its lease is held while it waits; it goes on as if nothing had been, and its view is in memory."""
+    workshop.tool("shop.first")
+    workshop.tool("shop.second")
+    kept: list[LiveRun] = []
+    journal = MemoryJournal()
+    async with workshop.runtime(
+        workshop.pack(), journal, is_front=True, keep=lambda run: kept.append(run) or True
+    ) as runtime:
+        started = await runtime.run(ASK, plan=PLAN, actor=ADA)
+        assert (started.status, workshop.calls, len(kept)) == ("in_progress", [], 1)
+        (run,) = kept
+        assert run.key == (runtime.tenant, started.session_id)
+        assert await journal.resumable(now_ms=workshop.clock.now()) == []
+        assert run.is_current
+        assert run.session_row() == await runtime.session(started.session_id)
+        run.proceed()
+        assert (await run.running).status == "completed"
+        assert workshop.calls == [("s1", 1), ("s2", 1)]
+        assert run.is_current
+        assert run.session_row() == await runtime.session(started.session_id)
+        history = await load_history(journal, runtime.tenant, started.session_id)
+        assert not any(isinstance(event, e.SessionResumed) for event in history.events)
+
+
+async def test_a_run_that_is_kept_can_be_left_to_another_worker(workshop: Workshop) -> None:
+    """Its lease is released; what is known of it here is then not current any more."""
+    workshop.tool("shop.first")
+    workshop.tool("shop.second")
+    kept: list[LiveRun] = []
+    pack, journal = workshop.pack(), MemoryJournal()
+    async with (
+        workshop.runtime(pack, journal, is_front=True, keep=lambda run: kept.append(run) or True) as front,
+        workshop.runtime(pack, journal) as worker,
+    ):
+        started = await front.run(ASK, plan=PLAN, actor=ADA)
+        kept[0].hand_over()
+        assert (await kept[0].running).status == "in_progress"
+        assert not kept[0].is_current
+        assert (await worker.carry_on(started.session_id)).status == "completed"
+        assert workshop.calls == [("s1", 1), ("s2", 1)]
+
+
+async def test_a_run_that_waits_for_its_turn_reads_its_messages(workshop: Workshop) -> None:
+    """It is cancelled while it waits, and nothing is called."""
+    workshop.tool("shop.first")
+    workshop.tool("shop.second")
+    kept: list[LiveRun] = []
+    async with workshop.runtime(
+        workshop.pack(), MemoryJournal(), is_front=True, keep=lambda run: kept.append(run) or True
+    ) as runtime:
+        started = await runtime.run(ASK, plan=PLAN, actor=ADA)
+        assert (await runtime.cancel(started.session_id, actor=ADA)).status == "cancelled"
+        assert (await kept[0].running).status == "cancelled"
+        assert workshop.calls == []
+
+
+async def test_a_run_that_is_over_at_once_is_not_kept(workshop: Workshop) -> None:
+    """A plan that is refused needs no turn."""
+    kept: list[LiveRun] = []
+    async with workshop.runtime(
+        workshop.pack(), MemoryJournal(), is_front=True, keep=lambda run: kept.append(run) or True
+    ) as runtime:
+        refused = {"intent": "work", "steps": [{"id": "s1", "tool": "shop.unknown"}]}
+        assert (await runtime.run(ASK, plan=refused, actor=ADA)).status == "failed"
+    assert kept == []
 
 
 def test_a_credential_gives_no_role_that_the_list_does_not_give() -> None:

@@ -6,18 +6,17 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tercet.engine.streams import audit
-from tercet.engine.streams.audit import AuditEntry, read_audit, read_audit_page, write_audit
+from tercet.engine.streams.audit import AuditEntry, AuditLog, read_audit, read_audit_page, write_audit
 from tercet.engine.streams.credentials import SCOPES
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalUnavailable
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Position
+from tercet.journal.protocol import Append, Position
 from tercet.service.boundary import Limits
 
 from .desk import Desk, open_desk
@@ -35,16 +34,16 @@ async def test_a_call_is_in_the_log_before_it_takes_effect(monkeypatch: pytest.M
     """A process that dies after the effect leaves an entry; one that cannot write it does nothing."""
     async with open_desk() as desk:
         key = await desk.key("ops", scopes=SCOPES)
-        original, left = audit.write_audit, 1
+        original, left = AuditLog.write, 1
 
-        async def write(*args: Any) -> None:
+        async def write(log: AuditLog, entry: AuditEntry) -> None:
             nonlocal left
             if not left:
                 raise JournalUnavailable("the journal", "it is gone for a moment")
             left -= 1
-            await original(*args)
+            await original(log, entry)
 
-        monkeypatch.setattr(audit, "write_audit", write)
+        monkeypatch.setattr(AuditLog, "write", write)
         assert (await desk.rpc(key, "emergencyStop", **STOP))["code"] == "journal_unavailable"
         assert await outcomes(desk) == [("emergencyStop", "tool adp_payments.issue_refund", "begun")]
         assert (await desk.rpc(key, "liftStop", **STOP))["code"] == "journal_unavailable"
@@ -101,33 +100,66 @@ async def test_a_request_that_is_refused_whole_is_in_the_log() -> None:
     ]
 
 
-async def test_calls_at_the_same_moment_do_not_contend_for_the_log(
+async def test_calls_at_the_same_moment_share_appends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many calls are made at once, each entry reads the end of the log once."""
+    """The end of the log is read once, and the entries of many calls are written in few appends, none of them twice."""
     async with open_journal(f"sqlite:///{tmp_path / 'runs.db'}") as journal, open_desk(journal) as desk:
-        key, read, ends = await desk.key("ops", scopes=SCOPES), journal.head, 0
+        key, read, append = await desk.key("ops", scopes=SCOPES), journal.head, journal.append
+        ends = appends = 0
 
         async def head(tenant: str, stream: str) -> Position:
             nonlocal ends
             ends += stream == audit.AUDIT
             return await read(tenant, stream)
 
+        async def write(unit: Append) -> Position:
+            nonlocal appends
+            appends += unit.stream == audit.AUDIT
+            return await append(unit)
+
         monkeypatch.setattr(journal, "head", head)
+        monkeypatch.setattr(journal, "append", write)
         await asyncio.gather(*(desk.rpc(key, "emergencyStop", **STOP) for _ in range(20)))
-        assert ends == 40
-        assert [each[2] for each in await outcomes(desk)].count("ok") == 20
+        assert (ends, appends < 30) == (1, True)
+        assert sorted(each[2] for each in await outcomes(desk)) == ["ok"] * 20
+
+
+def _entry(call: str, outcome: str = "ok") -> AuditEntry:
+    return AuditEntry(at=1, actor="a", auth="api_key", credential="c", method="m", outcome=outcome, call=call)
+
+
+async def test_processes_that_write_one_log_lose_no_entry() -> None:
+    """Each finds the log where the other has left it, and goes on behind it."""
+    journal = MemoryJournal()
+    logs = [AuditLog(journal, "t"), AuditLog(journal, "t")]
+    for number in range(4):
+        await asyncio.gather(*(log.write(_entry(f"{number}.{n}")) for n, log in enumerate(logs)))
+    written = [entry.call for _, entry in await read_audit(journal, "t")]
+    assert sorted(written) == sorted(f"{number}.{n}" for number in range(4) for n in range(2))
+
+
+async def test_an_append_that_fails_fails_the_calls_whose_entries_it_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """None of them takes effect, and the next entry is written."""
+    journal = MemoryJournal()
+    log, append = AuditLog(journal, "t"), journal.append
+
+    async def fail(unit: Append) -> Position:
+        raise JournalUnavailable("the journal", f"it takes no unit for {unit.stream}")
+
+    monkeypatch.setattr(journal, "append", fail)
+    refused = await asyncio.gather(*(log.write(_entry(str(n))) for n in range(3)), return_exceptions=True)
+    assert [type(each) for each in refused] == [JournalUnavailable] * 3
+    monkeypatch.setattr(journal, "append", append)
+    await log.write(_entry("later"))
+    assert [entry.call for _, entry in await read_audit(journal, "t")] == ["later"]
 
 
 async def test_pages_of_the_log() -> None:
     """A call is one entry once it has ended, and pages come to the end whatever they leave out."""
     journal = MemoryJournal()
-
-    def entry(call: str, outcome: str) -> AuditEntry:
-        return AuditEntry(
-            at=1, actor="a", auth="api_key", credential="c", method="m", outcome=outcome, call=call
-        )
-
     written = [
         ("1", "begun"),
         ("2", "begun"),
@@ -138,7 +170,7 @@ async def test_pages_of_the_log() -> None:
         ("4", "ok"),
     ]
     for call, outcome in written:
-        await write_audit(journal, "t", entry(call, outcome))
+        await write_audit(journal, "t", _entry(call, outcome))
     seen: list[str] = []
     after: int | None = 0
     while after is not None:

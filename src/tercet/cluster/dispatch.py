@@ -66,6 +66,9 @@ class Dispatcher:
         """Whether a wake-up for a session is on its way."""
         return (row.tenant, row.session_id) in self._tasks
 
+    def live(self, tenant: str, session: str) -> None:
+        """Return None: this process keeps no runs."""
+
     async def rest(self, tenant: str, session: str) -> None:
         """Return at once: sessions are carried on by other processes."""
 

@@ -71,6 +71,16 @@ class Wakeup:
         self._is_nudged = False
 
 
+class Turn:
+    """The wait of a session that is recorded and begins nothing before its process has a place for it."""
+
+    def __init__(self) -> None:
+        self.is_needed = False
+        """Whether there is anything to begin."""
+        self.awaited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done once everything up to there is durable."""
+
+
 class Control:
     """The requests to one driver."""
 
@@ -82,6 +92,8 @@ class Control:
         """Set once no new work may start."""
         self.has_messages = False
         """Whether the inbox has to be read."""
+        self.turn: Turn | None = None
+        """What the session waits for before it begins anything; None once it may."""
         self.readers = inbox.InboxReaders()
         self.wakeup = Wakeup()
         self._interrupt = asyncio.Event()
@@ -111,6 +123,16 @@ class Control:
             self.halt = wanted
         self.wakeup.wake()
 
+    def hold(self) -> asyncio.Future[None]:
+        """Begin nothing before `proceed`; return what is done once the session is recorded and waits for that."""
+        self.turn = Turn()
+        return self.turn.awaited
+
+    def proceed(self) -> None:
+        """Let a session begin that was held."""
+        self.turn = None
+        self.wakeup.wake()
+
     def hand_over(self) -> None:
         """Begin no more calls, and leave the session to another worker; a session that is being paused is paused."""
         self.stop(Halt(pause=None) if self.halt is None else replace(self.halt, grace_ms=GRACE_MS))
@@ -124,6 +146,11 @@ class Control:
     def release(self, reason: str, code: str = "") -> None:
         """Stop, and leave the session paused so that it can be resumed."""
         self.stop(Halt(pause=c.Pause(reason=reason, code=code)))
+
+    @property
+    def is_held(self) -> bool:
+        """Whether there is something to begin, and the session waits for its turn."""
+        return self.turn is not None and self.turn.is_needed
 
     @property
     def is_stopping(self) -> bool:

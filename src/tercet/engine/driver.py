@@ -124,7 +124,8 @@ class Driver:
                         raise InternalError("a turn ended with unwritten events")
                 if control.has_messages and not self.state.is_over:
                     continue
-                if not self.calls and (wake is None or control.halt is not None or self.state.is_over):
+                is_idle = wake is None and not control.is_held
+                if not self.calls and (is_idle or control.halt is not None or self.state.is_over):
                     return self.state if control.halt is None else await self._pause(control.halt)
                 await self._wait(wake)
         finally:
@@ -167,13 +168,16 @@ class Driver:
     def _choose(self, due: Iterable[c.Command]) -> tuple[c.Command | None, int | None]:
         """Return the first command that may be carried out now, and when one of those before it may be."""
         wake: int | None = None
-        is_halted = self.control.halt is not None
+        turn = self.control.turn
+        may_begin = turn is None and self.control.halt is None
         for command in due:
             not_before = command.not_before if isinstance(command, c.DELAYED) else 0
             if not_before and not_before > self._clock.now():
                 wake = not_before if wake is None else min(wake, not_before)
-            elif not is_halted or type(command) not in _BEGINNING:
+            elif may_begin or type(command) not in _BEGINNING:
                 return command, wake
+            elif turn is not None:
+                turn.is_needed = True
         return None, wake
 
     def _is_all_under_way(self) -> bool:
@@ -206,7 +210,9 @@ class Driver:
 
     async def _wait(self, wake: int | None) -> None:
         """Wait until a call ends, `wake` is reached, a message arrives, or the process is asked to stop."""
-        wakeup = self.control.wakeup
+        wakeup, turn = self.control.wakeup, self.control.turn
+        if turn is not None and not turn.awaited.done():
+            turn.awaited.set_result(None)
         if self.control.halt is not None:
             await self._wait_for_calls(self.control.halt)
         elif wake is None:

@@ -62,6 +62,8 @@ class Ledger:
         self.unit = Unit()
         self.log: list[e.Event] = []
         """The events that this process has written."""
+        self.points: list[NewCheckpoint] = []
+        """The checkpoints of verdicts among them."""
         self.change_count = 0
         """The tenant's change counter at the last append."""
         self._around = services
@@ -167,6 +169,8 @@ class Ledger:
             await waiting
         self.change_count = position.change_count
         self.log += unit.events
+        if unit.verdict:
+            self.points.append(unit.checkpoints[0])
         return unit
 
     def _encode_unit(self, unit: Unit, *, is_folded: bool) -> tuple[bytes, ...]:

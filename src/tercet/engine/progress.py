@@ -18,6 +18,7 @@ from tercet.contracts.runs.session import (
     ProgressEnvelope,
     SessionCheckpoint,
 )
+from tercet.contracts.shape import unchecked
 from tercet.contracts.verdict import StepScore
 from tercet.core import budget
 from tercet.core import events as e
@@ -138,12 +139,13 @@ def _checkpoints(
             verdict = _verdict(event) or verdict
         position = point.seq
         if verdict:
-            yield SessionCheckpoint(
-                checkpoint_id=point.hash,
-                after_step=step,
-                critic_verdict=verdict,
-                saved_at=timestamp(events[point.seq - 1].at),
-            )
+            fields = {
+                "checkpoint_id": point.hash,
+                "after_step": step,
+                "critic_verdict": verdict,
+                "saved_at": timestamp(events[point.seq - 1].at),
+            }
+            yield unchecked(SessionCheckpoint, fields)
 
 
 async def read_checkpoint(

@@ -26,6 +26,7 @@ from tercet.executor.threads import HeavyWork
 from tercet.journal.errors import LeaseHeld
 from tercet.journal.protocol import SessionRow
 from tercet.models.opening import open_model
+from tercet.runtime.live import Keep
 from tercet.tools import ToolContext
 
 
@@ -55,6 +56,8 @@ class RuntimeOptions:
     """Opens language models by name."""
     is_front: bool = False
     """Whether runs that callers start, resume or migrate are only recorded here, and left to a worker."""
+    keep: Keep = lambda _: False
+    """Called with a run that such a runtime has recorded: a worker of this process may take it as it is."""
     is_queued: Callable[[SessionRow], bool] = lambda _: False
     """Whether a worker of this process will carry a session on, so that the watchdog leaves it alone."""
     heavy: HeavyWork | None = None

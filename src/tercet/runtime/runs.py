@@ -54,6 +54,7 @@ from tercet.executor.clock import AnchoredClock
 from tercet.journal.errors import AppendUnknown, ClaimHeld, JournalError, LeaseHeld
 from tercet.models.model import Model
 from tercet.packs.pack import Pack
+from tercet.runtime.live import record
 from tercet.runtime.operations import Operations
 from tercet.runtime.options import NewRun, require_ttl
 from tercet.tools import ToolContext
@@ -175,10 +176,10 @@ class Runtime(Operations):
         )
         async with AsyncExitStack() as owed:
             driver = await self._begin(new, owed)
-            if self._options.is_front and parent is None:
-                driver.control.hand_over()
-            return await self._run_new(driver, owed, request, body, owner)
-        raise AssertionError  # no callback suppresses exceptions
+            running = self._run_new(driver, owed.pop_all(), request, body, owner)
+        if not self._options.is_front or parent is not None:
+            return await running
+        return await record(driver, running, self._options.keep) or await self._result(driver.state)
 
     async def _begin(self, new: NewRun, owed: AsyncExitStack) -> Driver:
         """Return the driver of a new session, which the journal does not have yet; `owed` undoes what was reserved."""
@@ -256,22 +257,24 @@ class Runtime(Operations):
         self, driver: Driver, owed: AsyncExitStack, request: Request, body: str, owner: Actor
     ) -> RunResult:
         """Run a new session; its reservations are undone only if it is certain that the journal does not have it."""
-        is_absent = False
-        try:
-            return await self._drive(driver)
-        except JournalError as error:
-            is_absent = not driver.ledger.log and not isinstance(error, AppendUnknown)
-            known = (
-                await self._find_submitted(request, body, owner)
-                if is_absent and isinstance(error, ClaimHeld)
-                else None
-            )
-            if known is None:
-                raise
-            return known  # the same request was sent twice at the same time
-        finally:
-            if not is_absent:
-                owed.pop_all()
+        async with owed:
+            is_absent = False
+            try:
+                return await self._drive(driver)
+            except JournalError as error:
+                is_absent = not driver.ledger.log and not isinstance(error, AppendUnknown)
+                known = (
+                    await self._find_submitted(request, body, owner)
+                    if is_absent and isinstance(error, ClaimHeld)
+                    else None
+                )
+                if known is None:
+                    raise
+                return known  # the same request was sent twice at the same time
+            finally:
+                if not is_absent:
+                    owed.pop_all()
+        raise AssertionError  # no callback suppresses exceptions
 
     async def invoke(
         self, envelope: InvokeRequest | Fields, *, plan: Plan | Fields | None = None

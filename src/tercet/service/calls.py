@@ -207,6 +207,4 @@ class _Log:
             outcome=outcome,
             subject=self._entry.subject or storable(subject),
         )
-        # One at a time: of many that append to one stream at once, all but one would have to read its end again.
-        async with self._service.calls.setdefault((self._tenant, audit.AUDIT), asyncio.Lock()):
-            await audit.write_audit(self._service.hub.journal, self._tenant, entry)
+        await self._service.log_of(self._tenant).write(entry)

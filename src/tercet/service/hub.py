@@ -20,6 +20,7 @@ from tercet.executor.threads import HeavyWork, ToolThreads
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.packs import Pack
 from tercet.runtime import Runtime, RuntimeOptions
+from tercet.runtime.live import Keep
 from tercet.service.errors import ServiceError, not_found
 
 _T = TypeVar("_T")
@@ -56,6 +57,7 @@ class Hub:
             self.packs[pack.name] = (pack, *self.packs.get(pack.name, ()))
         self.folders = folders or {}
         self.is_queued: Callable[[SessionRow], bool] = lambda _: False
+        self.keep: Keep = lambda _: False
         self._evidence = evidence
         self._threads = ToolThreads()
         self._watchdog_ms = watchdog_ms
@@ -114,7 +116,7 @@ class Hub:
                     packs=older,
                     evidence=self._evidence,
                     watchdog_ms=self._watchdog_ms,
-                    options=replace(self.options, is_queued=self.is_queued),
+                    options=replace(self.options, is_queued=self.is_queued, keep=self.keep),
                 )
                 found = await self._stack.enter_async_context(opened)
                 self._runtimes[tenant, pack.name] = found

@@ -27,7 +27,7 @@ from tercet.engine.lists import GateCursor, ListedSession, PendingGate, each_gat
 from tercet.engine.personal.erasure import erase
 from tercet.engine.result import RunResult
 from tercet.engine.session_reader import list_rows, load_history
-from tercet.engine.streams.audit import read_audit_page
+from tercet.engine.streams.audit import AuditLog, read_audit_page
 from tercet.engine.streams.credentials import Scope
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import EmergencyStops
@@ -37,6 +37,7 @@ from tercet.replay.recording import load_run
 from tercet.replay.replay import replay_recording
 from tercet.replay.rules import Agents, RuleSource
 from tercet.runtime import Runtime
+from tercet.runtime.live import LiveRun
 from tercet.runtime.runs import LONG_MS
 from tercet.service import views
 from tercet.service.errors import ServiceError, not_found
@@ -81,13 +82,21 @@ class Service:
     calls: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(
         default_factory=WeakValueDictionary[tuple[str, str], asyncio.Lock]
     )
-    """The calls with a request key and entries of the audit log that this process makes, by tenant and stream: one at a time."""
+    """The calls with a request key that this process makes, by tenant and stream: one at a time."""
+    logs: dict[str, AuditLog] = field(default_factory=dict[str, AuditLog])
+    """The audit logs of tenants."""
     is_closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the service stops: calls wait no longer, streams end, and `/readyz` says so."""
 
     def now(self) -> int:
         """Return the wall time."""
         return self.hub.clock.now()
+
+    def log_of(self, tenant: str) -> AuditLog:
+        """Return the audit log of a tenant."""
+        if (log := self.logs.get(tenant)) is None:
+            log = self.logs[tenant] = AuditLog(self.hub.journal, tenant)
+        return log
 
 
 # --- runs and sessions ---
@@ -117,10 +126,12 @@ def _unknown_actor(message: str, known: Sequence[str]) -> ServiceError:
     return ServiceError(message, code="unknown_actor", remedy=remedy, status=409)
 
 
-async def _view(service: Service, runtime: Runtime, session: str) -> dict[str, Any]:
+async def _view(
+    service: Service, runtime: Runtime, session: str, live: LiveRun | None = None
+) -> dict[str, Any]:
     # With another carrier, workers of any version may be running elsewhere.
     serves = service.hub.serves_version if isinstance(service.worker, Worker) else None
-    return await views.session_view(runtime, session, service.now(), serves)
+    return await views.session_view(runtime, session, service.now(), serves, live)
 
 
 async def _moved(service: Service, runtime: Runtime, result: RunResult) -> dict[str, Any]:
@@ -164,12 +175,14 @@ async def invoke_agent(service: Service, caller: Caller, params: InvokeAgent) ->
         dev=service.is_dev,
         folder=service.hub.folders.get(runtime.pack.name, ""),
     )
-    await _enqueue(service, runtime, result.session_id)
+    live = service.worker.live(caller.tenant, result.session_id)
+    if live is None:
+        await _enqueue(service, runtime, result.session_id)
     if params.mode == "inline":
         await wait_for_rest(
             service.worker, runtime, result.session_id, wait_ms=params.wait_ms, closing=service.is_closing
         )
-    return await _view(service, runtime, result.session_id)
+    return await _view(service, runtime, result.session_id, live)
 
 
 def _demand_no_higher_mode(runtime: Runtime, asked: ApprovalMode | None) -> None:

@@ -16,20 +16,29 @@ from tercet.engine.streams.audit import AuditEntry
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import Stop
 from tercet.runtime import Runtime
+from tercet.runtime.live import LiveRun
 from tercet.service.errors import MOVE, not_found
 from tercet.view.vocabulary import standing
 
 
 async def session_view(
-    runtime: Runtime, session: str, now: int, serves: Callable[[str, str], bool] | None = None
+    runtime: Runtime,
+    session: str,
+    now: int,
+    serves: Callable[[str, str], bool] | None = None,
+    live: LiveRun | None = None,
 ) -> dict[str, Any]:
     """Return a session: its published row, its progress envelope and verdict, and why it waits or ended.
 
-    `serves` tells for the name and the hash of a pack version whether its sessions go on here.
+    `serves` tells for the name and the hash of a pack version whether its sessions go on here. A run that this process
+    has in memory need not be read.
     """
-    state = await runtime.state(session)
-    # Made of the same state: one read later, it could say that the session waits at a gate which `gates` lacks.
-    row = await progress.session_row(runtime.journal, state)
+    # The row is made of the same state: one read later, it could say that the session waits at a gate which `gates` lacks.
+    if live is not None and live.is_current:
+        state, row = live.state, live.session_row()
+    else:
+        state = await runtime.state(session)
+        row = await progress.session_row(runtime.journal, state)
     envelope = progress.envelope(state, max(now, state.at))
     return {
         "session": row.model_dump(mode="json"),

@@ -2,7 +2,8 @@
 
 It looks for them with one query over sessions in progress or due whose lease was released or has ended. That finds sessions
 that were started or resumed over the network, answered by a person, released by a worker that stopped, those of a process
-that died, and those that expired while they waited. How long a dead process may have been silent before its session counts as lost is the watchdog's rule: such a
+that died, and those that expired while they waited. A run that this process has started needs no look: it stays in memory
+with its lease until its turn comes, and any worker may have it once that takes longer than a moment. How long a dead process may have been silent before its session counts as lost is the watchdog's rule: such a
 session is left to it.
 """
 
@@ -16,11 +17,13 @@ from typing import Protocol
 
 from tercet.contracts.errors import TercetError
 from tercet.engine.leases import LeaseClient
+from tercet.engine.rows import row_of
 from tercet.engine.streams.audit import forget_results
 from tercet.engine.watchdog import is_lost
 from tercet.journal.errors import JournalError, LeaseHeld
 from tercet.journal.protocol import SessionRow
 from tercet.runtime import Runtime
+from tercet.runtime.live import LiveRun
 from tercet.service.hub import Hub, pack_name
 
 _log = logging.getLogger("tercet.service")
@@ -35,6 +38,10 @@ PRUNE_S = 24 * 3_600
 """How often sessions are deleted that their packs keep no longer."""
 RESULTS_MS = 30 * 24 * 3_600_000
 """How long the result of a call with a request key is kept."""
+KEPT_MS = 1_000
+"""How long a run that was started here waits in memory for its turn; afterwards any worker may carry it on."""
+_KEPT_PER_PLACE = 6
+"""How many such runs there may be for each place."""
 _SHARE = 4
 """One of so many places is kept from a tenant that has all the others, so that its long runs do not keep others waiting."""
 _PAGE = 2 * AT_ONCE
@@ -74,6 +81,10 @@ class Carrier(Protocol):
         """Whether a session is being carried on by this process, or is about to be."""
         ...
 
+    def live(self, tenant: str, session: str) -> LiveRun | None:
+        """Return the run of a session that this process has started and still has in memory."""
+        ...
+
     async def rest(self, tenant: str, session: str) -> None:
         """Wait until this process does not carry a session on; return at once if another process might."""
         ...
@@ -97,8 +108,11 @@ async def wait_for_rest(
 async def _rest(carrier: Carrier, runtime: Runtime, session: str) -> None:
     """Wait until a session is over, waits for a person or is paused."""
     pause = _FIRST_POLL_S
+    live = carrier.live(runtime.tenant, session)
     while True:
         await carrier.rest(runtime.tenant, session)
+        if live is not None and live.running.done() and live.is_current:
+            return
         row = await runtime.journal.session(runtime.tenant, session)
         if row is None or (row.status != "in_progress" and not carrier.is_carrying(row)):
             return
@@ -113,9 +127,13 @@ class Worker:
         self._hub = hub
         self._at_once = at_once
         self._poll_ms = poll_ms
-        self._queues: OrderedDict[str, deque[SessionRow]] = OrderedDict()
+        self._queues: OrderedDict[str, deque[SessionRow | LiveRun]] = OrderedDict()
         self._queued: set[tuple[str, str]] = set()
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._live: dict[tuple[str, str], LiveRun] = {}
+        """The runs that were started here, those that wait and those under way."""
+        self._kept: OrderedDict[tuple[str, str], int] = OrderedDict()
+        """Those that wait, oldest first, with the time since when they do."""
         self._not_before: dict[tuple[str, str], int] = {}
         """When to look again for a session whose lease is held, on the monotonic clock."""
         self._asked: dict[tuple[str, str], SessionRow] = {}
@@ -131,7 +149,7 @@ class Worker:
         self._pruning: asyncio.Task[None] | None = None
         self.carried = 0
         """How many times a session was carried on."""
-        hub.is_queued = self.is_queued
+        hub.is_queued, hub.keep = self.is_queued, self.keep
 
     @property
     def running(self) -> int:
@@ -157,6 +175,24 @@ class Worker:
         """Whether a session is carried on by this worker now, or will be."""
         key = (row.tenant, row.session_id)
         return key in self._running or key in self._queued
+
+    def live(self, tenant: str, session: str) -> LiveRun | None:
+        """Return the run of a session that was started here and is still in memory."""
+        return self._live.get((tenant, session))
+
+    def keep(self, run: LiveRun) -> bool:
+        """Keep a run that was started here until its turn comes; return False if there are too many, or too many of its
+        tenant."""
+        tenant, _ = run.key
+        most = _KEPT_PER_PLACE * self._at_once
+        of_tenant = sum(owner == tenant for owner, _ in self._live)
+        if self._is_stopping or len(self._live) >= most or of_tenant >= most - most // _SHARE:
+            return False
+        self._live[run.key] = run
+        self._kept[run.key] = self._hub.clock.monotonic()
+        run.running.add_done_callback(lambda _: self._let_go(run))
+        self._put(run.key, run)
+        return True
 
     async def rest(self, tenant: str, session: str) -> None:
         """Wait until this worker does not carry a session on."""
@@ -195,13 +231,13 @@ class Worker:
         if self._pruning is not None:
             self._pruning.cancel()  # what is left of a session is deleted the next time
             await asyncio.wait((self._pruning,))
-        while self._running:
+        while working := [*self._running.values(), *(run.running for run in self._live.values())]:
             for runtime in self._hub:
                 runtime.hand_over()
             if asyncio.get_running_loop().time() > deadline:
-                for task in self._running.values():
+                for task in working:
                     task.cancel()
-            await asyncio.wait(self._running.values(), timeout=0.1)
+            await asyncio.wait(working, timeout=0.1)
 
     async def prune(self) -> None:
         """Delete the sessions of every tenant served here that ended longer ago than their pack keeps the tenant's, and old
@@ -218,6 +254,10 @@ class Worker:
     async def _look(self) -> None:
         """Queue the sessions that no process has."""
         clock = self._hub.clock
+        # One at each look: to resume a run costs much more than to keep it, and where many wait, all of them wait long.
+        oldest, since = next(iter(self._kept.items()), (None, 0))
+        if oldest is not None and clock.monotonic() - since >= KEPT_MS:
+            self._live[oldest].hand_over()
         self._not_before = {key: at for key, at in self._not_before.items() if at > clock.monotonic()}
         limit = _PAGE
         while True:
@@ -252,9 +292,36 @@ class Worker:
         if len(self._queues.get(row.tenant, ())) >= _MOST_QUEUED:
             self._has_left_some = True
         elif self._hub.serves(row) and self._blocked.get(key) != row.updated_at:
-            self._queued.add(key)
-            self._queues.setdefault(row.tenant, deque()).append(row)
-            self._wakeup.set()
+            self._put(key, row)
+
+    def _put(self, key: tuple[str, str], item: SessionRow | LiveRun) -> None:
+        self._queued.add(key)
+        self._queues.setdefault(key[0], deque()).append(item)
+        self._wakeup.set()
+
+    def _let_go(self, run: LiveRun) -> None:
+        """Forget a run that has ended here. One that was left before its turn keeps its place in the queue."""
+        del self._live[run.key]
+        if self._kept.pop(run.key, None) is None:
+            return
+        tenant, session = run.key
+        queue = self._queues[tenant]
+        place = queue.index(run)
+        if run.state.status == "in_progress":
+            queue[place] = row_of(run.state)
+        else:
+            del queue[place]
+            if not queue:
+                del self._queues[tenant]
+            self._queued.discard(run.key)
+            self._wake(run.key)
+        if not run.running.cancelled() and (error := run.running.exception()) is not None:
+            _log.warning("session %s: %s", session, error)
+
+    def _wake(self, key: tuple[str, str]) -> None:
+        """Wake those that wait until a session is not carried on."""
+        if (waiter := self._waiters.pop(key, None)) is not None:
+            waiter.set()
 
     def _begin(self) -> None:
         """Begin as many sessions as there is room for, one of each tenant in turn, none of which gets every place."""
@@ -265,16 +332,23 @@ class Worker:
             if tenant is None:
                 return
             queue = self._queues.pop(tenant)
-            row = queue.popleft()
+            item = queue.popleft()
             if queue:
                 self._queues[tenant] = queue
             held[tenant] += 1
-            key = (tenant, row.session_id)
+            key = item.key if isinstance(item, LiveRun) else (tenant, item.session_id)
             self._queued.discard(key)
-            self._running[key] = asyncio.create_task(self._carry(key, row))
+            self._kept.pop(key, None)
+            self._running[key] = asyncio.create_task(self._carry(key, item))
 
-    async def _carry(self, key: tuple[str, str], row: SessionRow) -> None:
+    async def _carry(self, key: tuple[str, str], item: SessionRow | LiveRun) -> None:
+        row = item if isinstance(item, SessionRow) else row_of(item.state)
         try:
+            if isinstance(item, LiveRun):
+                item.proceed()
+                await item.running
+                self.carried += 1
+                return
             runtime = await self._hub.runtime(row.tenant, pack_name(row.pack))
             if await self._is_for_us(runtime, row):
                 self._not_before.pop(key, None)
@@ -293,8 +367,7 @@ class Worker:
             del self._running[key]
             if (asked := self._asked.pop(key, None)) is not None:
                 self._queue(asked)
-            if (waiter := self._waiters.pop(key, None)) is not None:
-                waiter.set()
+            self._wake(key)
             self._wakeup.set()
 
     async def _is_for_us(self, runtime: Runtime, row: SessionRow) -> bool:

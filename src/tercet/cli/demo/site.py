@@ -39,6 +39,9 @@ class NoWorker:
         """Return whether this process carries a session on: never."""
         return False
 
+    def live(self, tenant: str, session: str) -> None:
+        """Return None: this process keeps no runs."""
+
     async def rest(self, tenant: str, session: str) -> None:
         """Return immediately: the demo's own workers continue the sessions."""
 

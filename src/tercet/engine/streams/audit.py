@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 import msgspec
@@ -9,12 +10,15 @@ import msgspec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.canonical import digest
 from tercet.engine.leases import LeaseClient
+from tercet.journal.database import settle
 from tercet.journal.errors import LeaseLost, PositionConflict
 from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import append_next, encode_entry, read_all
 
 AUDIT = "audit"
 CALLS = "calls"
+_AT_ONCE = 100
+"""How many entries are written in one append."""
 _AGE = "kept:"
 """What the keys begin with by which kept results are found, oldest first."""
 BEGUN = "begun"
@@ -56,6 +60,48 @@ _result = msgspec.json.Decoder(CallResult).decode
 async def write_audit(journal: Journal, tenant: str, entry: AuditEntry) -> None:
     """Append an entry to the audit log of a tenant."""
     await append_next(journal, tenant, AUDIT, encode_entry(entry, tenant, AUDIT))
+
+
+class AuditLog:
+    """The audit log of a tenant as one process writes it: entries that come while others are written share an append."""
+
+    def __init__(self, journal: Journal, tenant: str) -> None:
+        self._journal = journal
+        self._tenant = tenant
+        self._end: int | None = None
+        """Where the log ended when this process last wrote it."""
+        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def write(self, entry: AuditEntry) -> None:
+        """Append an entry; return once it is durable."""
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((encode_entry(entry, self._tenant, AUDIT), written))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
+        await written
+
+    async def _write(self) -> None:
+        while self._waiting:
+            now, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
+            outcome: Exception | None = None
+            try:
+                await self._append(tuple(data for data, _ in now))
+            except Exception as error:  # noqa: BLE001 - raised in every call whose entry it was
+                outcome, self._end = error, None
+            settle([written for _, written in now], [outcome] * len(now))
+
+    async def _append(self, entries: tuple[bytes, ...]) -> None:
+        while True:
+            if self._end is None:
+                self._end = (await self._journal.head(self._tenant, AUDIT)).seq
+            unit = Append(tenant=self._tenant, stream=AUDIT, expected=self._end, events=entries)
+            try:
+                self._end = (await self._journal.append(unit)).seq
+            except PositionConflict:
+                self._end = None  # another process has written
+            else:
+                return
 
 
 async def read_audit(

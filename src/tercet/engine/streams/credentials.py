@@ -8,6 +8,7 @@ stream belongs to a tenant of its own, since a key has to be found before it is 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import os
@@ -109,13 +110,24 @@ class ApiKeys:
         self._position = 0
         self._keys: dict[str, ApiKey] = {}
         self._revoked: dict[str, Revocation] = {}
+        self._look: asyncio.Task[None] | None = None
+        self._next_look: asyncio.Task[None] | None = None
 
     def add(self, key: ApiKey) -> None:
         """Accept a key in this process only; it is written nowhere."""
         self._keys[key.id] = key
 
     async def refresh(self) -> None:
-        """Read the new events of the stream, unless the change counter shows that there are none."""
+        """Read the new events of the stream, unless the change counter shows that there are none. Calls that wait for a look
+        under way to end, which may have begun too early for them, share the next one."""
+        if self._next_look is None:
+            self._next_look = asyncio.create_task(self._look_after(self._look))
+        await asyncio.shield(self._next_look)
+
+    async def _look_after(self, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait((before,))
+        self._look, self._next_look = self._next_look, None
         changes = await self._journal.change_count(SERVICE)
         if changes <= self._changes:
             return
