@@ -20,7 +20,7 @@ from tercet.contracts.policy import Policy
 from tercet.engine.checks.journal import check_journal
 from tercet.engine.personal import keys
 from tercet.engine.personal.erasure import erase, plan_erasure
-from tercet.engine.personal.sealing import reveal
+from tercet.engine.personal.reveal import Revealer
 from tercet.engine.session_reader import load_history
 from tercet.journal.database import DatabaseJournal
 from tercet.journal.opening import open_journal
@@ -134,7 +134,7 @@ async def test_no_byte_is_stored_and_erasing_destroys_the_key(
         before = await _dump(url, tmp_path)
         assert [text for text in PLANTED if text.encode() in before] == []
         assert stored in before
-        shown = await reveal(journal, "default", result.outputs)
+        shown = await Revealer(journal, "default", result.session_id).reveal(result.outputs)
         assert shown == {"greeted": "yes", "seen": f"{MAIL} is {NAME}, call {PHONE}"}
         other = await _run(Desk(), journal)  # the same subject again: equal tokens
         assert other.outputs == result.outputs
@@ -145,7 +145,7 @@ async def test_no_byte_is_stored_and_erasing_destroys_the_key(
         assert done == planned
         with pytest.raises(UsageError, match="no personal values"):
             await erase(journal, "default", "cus_7", owner="ops", now_ms=2)
-        assert await reveal(journal, "default", result.outputs) == {
+        assert await Revealer(journal, "default", result.session_id).reveal(result.outputs) == {
             "greeted": "yes",
             "seen": "erased is erased, call erased",
         }
@@ -175,7 +175,7 @@ async def test_errors_of_tools_are_sealed() -> None:
         stored = b"".join(each.data for each in history.stored)
         assert b"no letter box for [personal:" in stored
         assert [text for text in PLANTED if text.encode() in stored] == []
-        assert PHONE in await reveal(runtime.journal, "default", result.reason)
+        assert PHONE in await runtime.reveal(result.reason, result.session_id)
 
 
 async def test_a_value_of_an_earlier_result_is_found_in_a_later_one() -> None:
@@ -195,7 +195,7 @@ async def test_a_value_of_an_earlier_result_is_found_in_a_later_one() -> None:
     async with Runtime(desk.pack(tools=tools)) as runtime:
         result = await runtime.run({"intent": "greet", "input": INPUT}, plan=plan)
         assert PHONE not in str(result.outputs)
-        assert await runtime.reveal(result.outputs) == {"note": f"call {PHONE} about 7"}
+        assert await runtime.reveal(result.outputs, result.session_id) == {"note": f"call {PHONE} about 7"}
 
 
 async def test_a_value_goes_only_into_marked_parameters() -> None:
@@ -278,7 +278,10 @@ async def test_tokens_of_another_tenant_are_worthless(tmp_path: Path) -> None:
     """A token is bound to its tenant: the same journal reveals it to no other."""
     async with open_journal(f"sqlite:///{tmp_path / 'runs.db'}") as journal:
         result = await _run(Desk(), journal)
-        assert await reveal(journal, "other", result.outputs["seen"]) == "erased is erased, call erased"
+        assert (
+            await Revealer(journal, "other", result.session_id).reveal(result.outputs["seen"])
+            == "erased is erased, call erased"
+        )
         key = await keys.use_key(journal, "other", "cus_7")
         mine = await keys.find_key(journal, "default", "cus_7")
         assert mine is not None

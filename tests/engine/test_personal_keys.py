@@ -61,9 +61,11 @@ async def test_a_value_in_a_key_is_not_stored_and_is_erased(tmp_path: Path) -> N
         assert "not marked" in refused.reason
         assert seen == []
         result = await runtime.run(REQUEST, plan={"steps": [BY], "outputs": {"o": {"$from": "b#/by_mail"}}})
-        assert await runtime.reveal(result.outputs) == {"o": {MAIL: {"open": 1}, BOTH: {"open": 2}}}
+        assert await runtime.reveal(result.outputs, result.session_id) == {
+            "o": {MAIL: {"open": 1}, BOTH: {"open": 2}}
+        }
         await runtime.erase_subject("cus_7", actor=Actor(id="olga"), force=True)
-        shown = await runtime.reveal(result.outputs)
+        shown = await runtime.reveal(result.outputs, result.session_id)
         assert shown == {"o": {"erased": {"open": 1}, "erased, again": {"open": 2}}}
         replayed = await runtime.replay(result.session_id)
         assert replayed.outcome == "replay_equal"

@@ -13,6 +13,8 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.personal import PersonalMarks
 from tercet.engine.personal.vault import Vault
+from tercet.journal.memory import MemoryJournal
+from tercet.replay.run_data import read_run
 
 OTHER = "victor@planted.example"
 MINE = "mallory@planted.example"
@@ -78,8 +80,37 @@ async def test_a_token_put_together_by_a_plan_opens_nothing(spelling: str) -> No
         for steps, outputs in (([halves, look], {}), ([halves], {"o": joined})):
             plan = {"steps": steps, "outputs": outputs}
             result = await runtime.run(_request("cus_66", MINE), plan=plan, actor=Actor(id="mal"))
-            assert OTHER not in str(await runtime.reveal(result.outputs))
+            assert OTHER not in str(await runtime.reveal(result.outputs, result.session_id))
         assert seen == []
+
+
+def _echo() -> Pack:
+    """A pack without marks, which repeats what it is given."""
+
+    @tool("echo.say", mode="read_only")
+    def say(text: str) -> dict[str, str]:
+        return {"said": text}
+
+    return Pack(name="echo", version="1.0.0", tools=[say], decisions=[DecisionSpec(id="d")])
+
+
+async def test_a_run_without_marks_shows_no_value_of_another_subject() -> None:
+    """The token that a caller hands in is a text of theirs like any other, and stays one in what is shown."""
+    journal = MemoryJournal()
+    async with Runtime(_pack([]), journal) as runtime:
+        token = await _token(runtime, "cus_9", OTHER)
+        own = (await runtime.sessions())[0].session_id
+        assert await runtime.reveal(token, own) == OTHER
+    say = {"id": "s", "tool": "echo.say", "params": {"text": f"<{token}>"}}
+    plan = {"steps": [say], "outputs": {"o": {"$from": "s#/said"}}}
+    async with Runtime(_echo(), journal) as runtime:
+        result = await runtime.run({"intent": "d", "input": {"t": token}}, plan=plan)
+        assert result.outputs == {"o": f"<{token}>"}
+        assert await runtime.reveal(result.outputs, result.session_id) == result.outputs
+        assert await runtime.reveal(token, "ses_unknown") == token
+        shown = await read_run(journal, "default", result.session_id)
+    assert OTHER not in str(shown)
+    assert token in str(shown)
 
 
 async def test_values_of_the_session_may_be_put_into_texts() -> None:
@@ -103,7 +134,7 @@ async def test_evidence_of_another_subject_is_opened() -> None:
         plan = {"steps": [look], "outputs": {"o": street}}
         result = await runtime.run(_request("cus_66", MINE), plan=plan)
         assert (result.status, seen) == ("completed", ["Plantedstraat 12"]), result.reason
-        assert await runtime.reveal(result.outputs) == {"o": "Plantedstraat 12"}
+        assert await runtime.reveal(result.outputs, result.session_id) == {"o": "Plantedstraat 12"}
 
 
 async def test_an_approver_cannot_hand_in_a_token_of_another_subject() -> None:

@@ -26,7 +26,7 @@ from tercet.core import events as e
 from tercet.core.state import State
 from tercet.database.schema import SQLITE
 from tercet.engine.evidence.library import NO_LIBRARY_EVIDENCE, Library, LibraryEvidence
-from tercet.engine.personal.sealing import reveal_struct
+from tercet.engine.personal.reveal import Revealer
 from tercet.engine.session_reader import load_history, load_state, read_policies
 from tercet.engine.streams.artifacts import rollback_result
 from tercet.evidence.errors import StoreCorrupt, StoreUnavailable
@@ -140,10 +140,11 @@ async def read_session(journal: Journal, session: str) -> RecordedSession:
     state = await load_state(journal, tenant, session)
     history = await load_history(journal, tenant, session, has_checkpoints=True)
     events = history.events[: state.position]
-    shown = await reveal_struct(journal, tenant, state)
+    revealer = Revealer(journal, tenant, session)
+    shown = await revealer.reveal_struct(state)
     return RecordedSession(
         state=shown,
-        events=tuple([await reveal_struct(journal, tenant, event) for event in events]),
+        events=tuple([await revealer.reveal_struct(event) for event in events]),
         checkpoints=tuple(each for each in history.checkpoints if each.seq <= state.position),
         rollback=await rollback_result(journal, tenant, state),
         refusal=find_refusal(shown, await read_policies(journal, tenant, state)),

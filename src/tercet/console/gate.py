@@ -28,7 +28,7 @@ from tercet.core.budget import EXTENSIBLE
 from tercet.core.messages import session_of
 from tercet.core.modifications import SETTABLE
 from tercet.core.state import OpenGate, State
-from tercet.engine.personal.sealing import reveal, reveal_struct
+from tercet.engine.personal.reveal import Revealer
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import Stop
 from tercet.packs.pack import Pack
@@ -67,12 +67,16 @@ async def find_gate(visit: Visit) -> GatePage:
     visit.caller.demand("read")
     runtime = await visit.console.http.service.hub.of_gate(visit.caller.tenant, gate_id)
     session = session_of(gate_id)
-    state = await reveal_struct(runtime.journal, runtime.tenant, await runtime.state(session))
+    state = await Revealer(runtime.journal, runtime.tenant, session).reveal_struct(
+        await runtime.state(session)
+    )
     gate = state.gates.get(storable(gate_id))
     if gate is None or state.is_over:
         return await _closed_gate(visit, runtime, gate_id)
     similar = await recent_calls(runtime.journal, runtime.tenant, session, gate, visit.now)
-    recent = [await reveal_struct(runtime.journal, runtime.tenant, each) for each in similar]
+    recent = [
+        await Revealer(runtime.journal, runtime.tenant, each.session).reveal_struct(each) for each in similar
+    ]
     mine = [answer for answer in state.answers if answer.gate == gate.id]
     answers = tuple({(a.actor, a.answer, a.at): a for a in mine}.values())
     packet = await _packet(runtime, gate)
@@ -87,7 +91,8 @@ async def _packet(runtime: Runtime, gate: OpenGate) -> HandOff | None:
     if not digest:
         return None
     packet = msgspec.json.decode(await runtime.journal.blob(runtime.tenant, digest))
-    return HandOff.model_validate(await reveal(runtime.journal, runtime.tenant, packet))
+    revealer = Revealer(runtime.journal, runtime.tenant, session_of(gate.id))
+    return HandOff.model_validate(await revealer.reveal(packet))
 
 
 async def _closed_gate(visit: Visit, runtime: Runtime, gate_id: str) -> GatePage:

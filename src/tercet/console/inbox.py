@@ -15,7 +15,7 @@ from tercet.contracts.errors import TercetError
 from tercet.core.state import OpenGate, State
 from tercet.engine.checks.journal import DamagedSession
 from tercet.engine.lists import gates_of, waiting_rows
-from tercet.engine.personal.sealing import reveal_struct
+from tercet.engine.personal.reveal import Revealer
 from tercet.engine.rows import details_of
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import SessionRow
@@ -187,7 +187,7 @@ class _Scan:
         """Yield the gates of a session with their personal values."""
         journal, load = self._hub.journal, self._visit.console.states.load
         for state, gate in await gates_of(journal, self._tenant, row, unreadable=self.damaged, load=load):
-            yield state, await reveal_struct(journal, self._tenant, gate)
+            yield state, await Revealer(journal, self._tenant, row.session_id).reveal_struct(gate)
 
     def _may_be_mine(self, row: SessionRow, runtime: Runtime) -> bool:
         """Return whether the caller may have a role for a gate of a session, by its row."""

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.engine.personal.sealing import reveal, reveal_struct
+from tercet.engine.personal.reveal import Revealer
 from tercet.engine.session_reader import load_history, read_policies
 from tercet.engine.streams.artifacts import rollback_result
 from tercet.journal.protocol import Journal
@@ -80,9 +80,10 @@ async def read_run_at(journal: Journal, tenant: str, session: str, at: int | Non
     state = State()
     for _, after in islice(history.walk(), position):
         state = after
+    revealer = Revealer(journal, tenant, session)
     data = RunData(
-        state=await reveal_struct(journal, tenant, state),
-        events=tuple([await reveal_struct(journal, tenant, event) for event in history.events[:position]]),
+        state=await revealer.reveal_struct(state),
+        events=tuple([await revealer.reveal_struct(event) for event in history.events[:position]]),
         chain=history.stored[position - 1].chain.hex(),
         rollback=await rollback_result(journal, tenant, state),
         policies=await read_policies(journal, tenant, state),
@@ -172,7 +173,8 @@ async def transcript_part(
     asked = {event.call for _, event in found.items if isinstance(event, e.ModelAsked)}
     steps = {event.step for _, event in found.items if isinstance(event, e.Intent)}
     talk = [event for event in data.events if isinstance(event, _MODEL) and event.call in asked]
-    texts = await reveal(journal, tenant, await read_texts(journal, tenant, talk))
+    revealer = Revealer(journal, tenant, data.state.start.session)
+    texts = await revealer.reveal(await read_texts(journal, tenant, talk))
     exchanges = iter(exchange_views(replace(data, events=tuple(talk), texts=texts)))
     by_step = _by_step(data.events, steps)
     return Part(

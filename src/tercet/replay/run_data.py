@@ -14,7 +14,7 @@ from tercet.contracts.evidence import Citation, Evidence
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.engine.personal.sealing import reveal, reveal_struct
+from tercet.engine.personal.reveal import Revealer
 from tercet.engine.session_reader import load_history, read_policies, read_record
 from tercet.engine.streams.artifacts import rollback_result
 from tercet.journal.errors import BlobMissing
@@ -31,15 +31,14 @@ async def read_run(journal: Journal, tenant: str, session: str) -> RunData:
     """Return a run from a journal. Raises `UsageError` if it is not there, `JournalCorrupt` or `ReplayError` if it was changed."""
     history = await load_history(journal, tenant, session)
     state, events = history.state, history.events
+    revealer = Revealer(journal, tenant, session)
     return RunData(
-        state=await reveal_struct(journal, tenant, state),
-        events=tuple([await reveal_struct(journal, tenant, event) for event in events]),
+        state=await revealer.reveal_struct(state),
+        events=tuple([await revealer.reveal_struct(event) for event in events]),
         chain=history.stored[-1].chain.hex(),
         facts=tuple(await read_facts(journal, tenant, state, events)),
-        texts=await reveal(journal, tenant, await read_texts(journal, tenant, events)),
-        record=await reveal(journal, tenant, await read_record(journal, tenant, state))
-        if state.record
-        else None,
+        texts=await revealer.reveal(await read_texts(journal, tenant, events)),
+        record=await revealer.reveal(await read_record(journal, tenant, state)) if state.record else None,
         rollback=await rollback_result(journal, tenant, state),
         policies=await read_policies(journal, tenant, state),
         minimums=await read_minimums(journal, tenant, state, events),
@@ -60,12 +59,13 @@ async def read_facts(
         for fields in _list(await _decoded(journal, tenant, digest)):
             fact = _found_facts(fields)
             found[fact.evidence.id] = fact
-    return [await _revealed(journal, tenant, fact) for fact in found.values()]
+    revealer = Revealer(journal, tenant, state.start.session)
+    return [await _revealed(revealer, fact) for fact in found.values()]
 
 
-async def _revealed(journal: Journal, tenant: str, fact: StoredFact) -> StoredFact:
+async def _revealed(revealer: Revealer, fact: StoredFact) -> StoredFact:
     """Return a fact with its personal values, under the hash that was pinned."""
-    content = await reveal(journal, tenant, fact.evidence.content)
+    content = await revealer.reveal(fact.evidence.content)
     if content == fact.evidence.content:
         return fact
     shown = fact.evidence.model_copy(update={"content": content})

@@ -32,7 +32,7 @@ from tercet.engine.lanes import LaneStart, bind_lanes, budget_of_lane
 from tercet.engine.leases import Held
 from tercet.engine.lists import ListedSession, PendingGate, open_gates
 from tercet.engine.personal.erasure import Erasure, erase_and_log
-from tercet.engine.personal.sealing import reveal
+from tercet.engine.personal.reveal import Revealer
 from tercet.engine.personal.vault import seal_message
 from tercet.engine.result import RunResult
 from tercet.engine.session_reader import load_state, read_record
@@ -164,10 +164,10 @@ class Operations(OpenRuntime):
 
     # --- views ---
 
-    async def reveal(self, value: Any) -> Any:
-        """Return a JSON value, such as the outputs of a run, with the personal values that its tokens stand for, and
-        `erased` where they were erased."""
-        return await reveal(self.journal, self.tenant, value)
+    async def reveal(self, value: Any, session_id: str) -> Any:
+        """Return a JSON value of a session, such as its outputs, with the personal values that its tokens stand for, and
+        `erased` where they were erased. Tokens that are not of this session stay."""
+        return await Revealer(self.journal, self.tenant, session_id).reveal(value)
 
     async def state(self, session_id: str) -> State:
         """Return the state of a session, from its events."""

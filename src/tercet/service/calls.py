@@ -17,13 +17,13 @@ from tercet.contracts.shape import as_object
 from tercet.contracts.values.canonical import canonical, digest, hash_bytes
 from tercet.contracts.values.plain import storable
 from tercet.engine.leases import POLL_MS, TICK_MS, HeldLease, LeaseClient
-from tercet.engine.personal.sealing import reveal
 from tercet.engine.streams import audit
 from tercet.executor.clock import Clock
 from tercet.journal.errors import JournalBusy, JournalError, JournalUnavailable, LeaseHeld, LeaseLost
 from tercet.service.errors import METHOD_NOT_FOUND, ServiceError, demand_flat, understand
 from tercet.service.identity import Caller
 from tercet.service.methods import METHODS, Method, Service, demand_actor
+from tercet.service.views import reveal_result
 
 CALL_S = 60
 """How long a call may take."""
@@ -65,7 +65,8 @@ async def call(service: Service, caller: Caller, name: str, given: Any) -> dict[
             refusal = understand(lost)
         raise refusal from error
     try:
-        return await reveal(service.hub.journal, caller.tenant, result)
+        named = (as_object(given) or {}).get("session_id", "")
+        return await reveal_result(service.hub.journal, caller.tenant, result, named)
     except Exception as error:
         raise understand(error) from error
 

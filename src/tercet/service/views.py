@@ -1,20 +1,26 @@
-"""What calls return: sessions, gates, stops and audit entries as JSON."""
+"""What calls return: sessions, gates, stops and audit entries as JSON, and their personal values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
 import msgspec
+import orjson
 
+from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.values.plain import storable
 from tercet.core.transcript import timestamp
 from tercet.engine import progress
 from tercet.engine.lists import ListedSession, PendingGate
+from tercet.engine.personal.reveal import Revealer
+from tercet.engine.personal.sealing import MARK
 from tercet.engine.streams.audit import AuditEntry
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import Stop
+from tercet.journal.protocol import Journal
 from tercet.runtime import Runtime
 from tercet.runtime.live import LiveRun
 from tercet.service.errors import MOVE, not_found
@@ -107,3 +113,39 @@ def stop_view(stop: Stop) -> dict[str, Any]:
 def audit_view(position: int, entry: AuditEntry) -> dict[str, Any]:
     """Return an entry of the audit log."""
     return {**msgspec.structs.asdict(entry), "position": position, "at": timestamp(entry.at)}
+
+
+async def reveal_result(journal: Journal, tenant: str, result: dict[str, Any], asked: str) -> dict[str, Any]:
+    """Return the result of a method with its personal values, each part with those of the session that it shows.
+
+    Only fields that methods write themselves say which session that is; `asked` is the one that the call has named.
+    """
+    with suppress(TypeError, ValueError):  # what cannot be written is looked through
+        if MARK not in orjson.dumps(result, default=str):
+            return result
+    session = (as_object(result.get("session")) or {}).get("session_id", asked)
+    return {name: await _reveal_part(journal, tenant, name, part, session) for name, part in result.items()}
+
+
+async def _reveal_part(journal: Journal, tenant: str, name: str, part: Any, session: str) -> Any:
+    if name == "gate" or (name in ("sessions", "gates") and as_list(part) is not None):
+        rows = [await _reveal_row(journal, tenant, row, session) for row in as_list(part) or [part]]
+        return rows if as_list(part) is not None else rows[0]
+    if name == "found":  # stored as it is, but for a list of gates
+        gates = (as_object(part) or {}).get("gates")
+        return (
+            part
+            if gates is None
+            else {**part, "gates": await _reveal_part(journal, tenant, "gates", gates, "")}
+        )
+    return await Revealer(journal, tenant, session).reveal(part) if session else part
+
+
+async def _reveal_row(journal: Journal, tenant: str, row: Any, session: str) -> Any:
+    """Return a session or a gate of a list; the calls that resemble that at a gate are of other sessions."""
+    fields = as_object(row) or {}
+    recent = as_list(fields.get("recent")) or ()
+    shown = await Revealer(journal, tenant, fields.get("session_id", session)).reveal(row)
+    if recent:
+        shown["recent"] = [await Revealer(journal, tenant, each["session"]).reveal(each) for each in recent]
+    return shown

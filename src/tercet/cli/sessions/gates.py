@@ -24,7 +24,7 @@ from tercet.core.messages import session_of
 from tercet.core.state import OpenGate
 from tercet.engine.checks.journal import DamagedSession
 from tercet.engine.lists import open_gates
-from tercet.engine.personal.sealing import reveal, reveal_struct
+from tercet.engine.personal.reveal import Revealer
 from tercet.engine.session_reader import read_declared_pack
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.executor.clock import SystemClock
@@ -83,10 +83,14 @@ async def _open_gates(journal: Journal) -> tuple[list[_ListedGate], list[Damaged
         return [_ListedGate(g.session_id, g.owner, g.gate) for g in there.gates], list(there.damaged)
     unreadable: list[DamagedSession] = []
     found = [
-        _ListedGate(s.start.session, s.start.actor["id"], await reveal_struct(journal, TENANT, gate))
+        _ListedGate(s.start.session, s.start.actor["id"], await _revealed(journal, s.start.session, gate))
         for s, gate in await open_gates(journal, TENANT, MOST, unreadable=unreadable)
     ]
     return found, unreadable
+
+
+async def _revealed(journal: Journal, session: str, gate: OpenGate) -> OpenGate:
+    return await Revealer(journal, TENANT, session).reveal_struct(gate)
 
 
 def _show_line(screen: Screen, listing: _ListedGate, now: int) -> None:
@@ -149,7 +153,8 @@ async def _page(journal: Journal, gate: str) -> GatePage:
     digest = found.shown.get("packet")
     packet = None
     if digest:
-        shown = await reveal(journal, tenant, msgspec.json.decode(await journal.blob(tenant, digest)))
+        packed = msgspec.json.decode(await journal.blob(tenant, digest))
+        shown = await Revealer(journal, tenant, session).reveal(packed)
         packet = HandOff.model_validate(shown)
     recent = await recent_calls(journal, tenant, session, found, SystemClock().now())
     pack = await read_declared_pack(journal, tenant, state)

@@ -37,7 +37,7 @@ from tercet.core import events as e
 from tercet.core.state import TERMINAL, State
 from tercet.core.transcript import timestamp
 from tercet.engine.checks.journal import DamagedSession, escape_undecodable, row_fault
-from tercet.engine.personal.sealing import reveal
+from tercet.engine.personal.reveal import Revealer
 from tercet.engine.rows import details_of, is_escalated
 from tercet.engine.session_reader import load_state, read_record
 from tercet.executor.clock import SystemClock
@@ -198,7 +198,8 @@ async def _look(journal: Journal, session: str) -> tuple[RecordedSession, Any, L
     tenant = tenant_of(journal)
     state = await load_state(journal, tenant, session)
     record = await read_record(journal, tenant, state) if state.record else None
-    return recorded, await reveal(journal, tenant, record), await journal.lease(tenant, session)
+    shown = await Revealer(journal, tenant, session).reveal(record)
+    return recorded, shown, await journal.lease(tenant, session)
 
 
 def _lease_json(lease: Lease | None, now: int) -> dict[str, Any] | None:

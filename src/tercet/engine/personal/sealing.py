@@ -1,4 +1,4 @@
-"""Sealing values under the key of a subject, and revealing them.
+"""Sealing values under the key of a subject, and opening them.
 
 AES-SIV is deterministic: the same value under the same key has the same token, which resuming and replay rely on. Values
 are padded, so that a token says little about the length of its value.
@@ -10,18 +10,18 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 from urllib.parse import quote, quote_plus
 
 import msgspec
 
 from tercet.contracts.errors import extra_missing
-from tercet.contracts.personal import ERASED, SEALED, TOKEN, find_tokens, map_texts
+from tercet.contracts.personal import TOKEN, find_tokens, map_texts
 from tercet.engine.personal.keys import SubjectKey, decode_bytes, encode_bytes, find_key_by_id
 from tercet.journal.protocol import Journal
 
-_T = TypeVar("_T", bound=msgspec.Struct)
-_MARK = b"[personal:"
+MARK = b"[personal:"
+"""What every token begins with."""
 _BLOCK = 32
 _PERCENT = re.compile("%[0-9A-F]{2}")
 _PAD = b"\x80"
@@ -85,32 +85,13 @@ class Keyless(Protocol):
     is_keyless: bool
 
 
-async def reveal(journal: Journal, tenant: str, value: Any) -> Any:
-    """Return a JSON value with its tokens replaced by their texts, or by `erased` if the key was destroyed."""
-    tokens = list(find_tokens(value))
-    if not tokens:
-        return value
-    missing = SEALED if isinstance(journal, Keyless) else ERASED
-    texts = await unseal_all(journal, tenant, tokens)
-    return map_texts(value, lambda text: TOKEN.sub(lambda found: texts[found.group()] or missing, text))
-
-
-async def reveal_struct(journal: Journal, tenant: str, struct: _T) -> _T:
-    """Return a struct, such as a state or an event, with its personal values: only to show it, never to judge it."""
-    packed = msgspec.msgpack.encode(struct)
-    if _MARK not in packed:
-        return struct
-    shown = await reveal(journal, tenant, msgspec.msgpack.decode(packed))
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(shown), type=type(struct))
-
-
 async def list_erased(journal: Journal, tenant: str, events: Sequence[bytes]) -> tuple[str, ...]:
     """Return the values in a session's events whose key was destroyed, each by its first event and its field."""
-    if isinstance(journal, Keyless) or not any(_MARK in data for data in events):
+    if isinstance(journal, Keyless) or not any(MARK in data for data in events):
         return ()
     places: dict[str, str] = {}
     for position, data in enumerate(events, 1):
-        if _MARK in data:
+        if MARK in data:
             body = msgspec.json.decode(data[data.index(b"{") :])
             for path, token in _places("", body):
                 places.setdefault(token, f"event {position}: {path}")
