@@ -116,6 +116,22 @@ def test_results_are_untrusted_unless_the_pack_says_otherwise(
     assert tool_named(pack, "crm.look").result_trust is trust
 
 
+def test_a_mark_with_a_dot_is_refused(write_mcp: WritePack) -> None:
+    """It would mark nothing; a JSON Pointer says what is meant, also a name that has a dot in it."""
+    for written, marks in (
+        ("order.note", None),
+        ("/order/note", "/order/note"),
+        ("/order.note", "/order.note"),
+    ):
+        table = f'[[server]]\nname = "crm"\ncommand = ["x"]\n[[server.tool]]\nname = "look"\nmode = "read_only"\nuntrusted = ["{written}"]'
+        folder = write_mcp(**{"mcp.toml": table, LOCK_FILE: lock_of(SAID[0])})
+        if marks is not None:
+            assert tool_named(Pack.load(folder), "crm.look").untrusted == (marks,)
+            continue
+        with pytest.raises(PackError, match="write /order/note for a field of a field"):
+            Pack.load(folder)
+
+
 def test_a_server_that_is_not_pinned_does_not_load(write_mcp: WritePack) -> None:
     """Nobody has seen what its tools say about themselves."""
     folder = write_mcp(**{LOCK_FILE: None})

@@ -419,6 +419,25 @@ async def test_only_this_machine_is_answered_on_loopback(
         assert response.json().get("error", {}).get("code") == code
 
 
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("tercet.example.com", "https://tercet.example.com", 200),
+        ("tercet.example.com", "http://tercet.example.com", 403),
+        ("Tercet.example.com", "http://Tercet.example.com", 403),
+        ("tercet.example.com:8443", "https://tercet.example.com:8443", 200),
+        ("tercet.example.com:8080", "http://tercet.example.com:8080", 403),
+        ("localhost:8700", "http://localhost:8700", 200),
+    ],
+)
+async def test_a_page_of_the_public_host_has_its_scheme(host: str, origin: str, status: int) -> None:
+    """Whoever answers in clear under the name of the service is not the service; this machine itself may."""
+    named = {"allow_hosts": ("tercet.example.com",), "public_url": "https://tercet.example.com/desk"}
+    async with open_desk(**named) as desk:
+        response = await desk.client.get("/", headers={"host": host, "origin": origin})
+    assert response.status_code == status
+
+
 @pytest.mark.parametrize("name", ["host", "origin", "authorization", "tercet-act-as"])
 async def test_a_header_that_says_who_asks_is_sent_once(name: str) -> None:
     """A proxy might have looked at the other one; nothing is done, and the connection ends."""

@@ -12,6 +12,7 @@ from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
 from tercet.contracts.runs.budget import LaneBudget
 from tercet.contracts.shape import Authored, as_list, as_object
+from tercet.contracts.values import pointer
 from tercet.contracts.values.canonical import canonical, canonical_dump, hash_bytes
 from tercet.contracts.values.plain import PlainObject
 from tercet.contracts.values.schema_tree import SchemaTree
@@ -123,6 +124,11 @@ class ToolSpec(ToolTerms):
     @field_validator("untrusted")
     @classmethod
     def _as_pointers(cls, fields: tuple[str, ...]) -> tuple[str, ...]:
+        if dotted := next((f for f in fields if "." in f and not f.startswith("/")), None):
+            raise ValueError(
+                f"{dotted} would mark one field with dots in its name: write {pointer.join(dotted.split('.'))}"
+                f" for a field of a field, or {pointer.join([dotted])} for that one"
+            )
         return tuple(f if f == ALL_FIELDS or f.startswith("/") else f"/{f}" for f in fields)
 
     @property

@@ -68,6 +68,8 @@ class Http:
     """Further paths: MCP, A2A and the console."""
     home: str = ""
     """Where browsers are sent that ask for `/`."""
+    public_url: str = ""
+    """The address under which the service is reached; empty if it is not known."""
     notifier: Notifier | None = None
     """What delivers notifications in this process, if anything does."""
 
@@ -127,7 +129,7 @@ def build_app(http: Http) -> App:
     _add_health(app, http)
     _add_errors(app)
     app.router.routes.extend(http.routes)
-    return Boundary(app, http.limits, http.hosts, http.places)
+    return Boundary(app, http.limits, http.hosts, http.places, http.public_url)
 
 
 async def identify(request: Request) -> Caller:

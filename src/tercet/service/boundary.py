@@ -208,8 +208,13 @@ def read_json(body: bytes) -> Any:
 class Boundary:
     """The outermost layer of the service."""
 
-    def __init__(self, app: App, limits: Limits, hosts: frozenset[str] | None, places: Places) -> None:
-        """`hosts` are the names under which the service may be called, without ports; None allows every name."""
+    def __init__(
+        self, app: App, limits: Limits, hosts: frozenset[str] | None, places: Places, public_url: str = ""
+    ) -> None:
+        """`hosts` are the names under which the service may be called, without ports; None allows every name. Pages at the
+        host of `public_url` have its scheme too."""
+        self._scheme, _, rest = public_url.lower().partition("://")
+        self._public = _name(rest.partition("/")[0])
         self._app = app
         self._limits = limits
         self._places = places
@@ -271,14 +276,18 @@ class Boundary:
                 remedy="use the address that it was started with, or start it with --allow-host",
                 status=421,
             )
-        origin = headers.get(b"origin")
-        if origin is not None and origin.partition("://")[2] != host:
+        if (origin := headers.get(b"origin")) is not None and not self._is_own(origin, host):
             raise ServiceError(
                 "requests of web pages from elsewhere are refused",
                 code="wrong_origin",
                 remedy="call the service from a program, or from a page of its own",
                 status=403,
             )
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        """Whether a page is one of the service itself."""
+        scheme, _, page = origin.partition("://")
+        return page == host and (_name(host) != self._public or scheme.lower() == self._scheme)
 
 
 _SINGLE = frozenset({b"host", b"origin", b"authorization", b"tercet-act-as"})

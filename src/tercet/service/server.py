@@ -171,6 +171,7 @@ async def open_service(
             places=Places(settings.limits),
             limits=settings.limits,
             hosts=_hosts(settings),
+            public_url=settings.public_url,
             notifier=notifier,
             routes=(
                 Route("/mcp", mcp, methods=["POST"]),
