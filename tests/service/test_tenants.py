@@ -164,3 +164,20 @@ async def test_a_tenant_has_its_own_budget_and_time_to_live() -> None:
     assert found["small"]["session"]["heartbeat"]["ttl_ms"] == 60_000
     assert [found[tenant]["session"]["status"] for tenant in ("small", "large")] == ["failed", "completed"]
     assert "budget_exceeded" in json.dumps(found["small"])
+
+
+@pytest.mark.usefixtures("shop")
+async def test_figures_of_all_tenants_are_for_operators_of_the_service() -> None:
+    """Those of another tenant see how many calls they have made themselves, and nothing of the process."""
+    async with open_desk() as desk:
+        keys = [await desk.key("olga", scopes=SCOPES, tenant=tenant) for tenant in ("default", "other")]
+        for key in (keys[0], keys[0], keys[1]):
+            await desk.rpc(key, "listStops")
+        own, theirs = [
+            (await desk.client.get("/metrics", headers={"authorization": f"Bearer {key}"})).text
+            for key in keys
+        ]
+    counted = 'tercet_calls_total{method="listStops",outcome="ok"}'
+    assert f"{counted} 3\n" in own
+    assert "tercet_sessions_running 0" in own
+    assert theirs == f"# TYPE tercet_calls_total counter\n{counted} 1\n"

@@ -35,9 +35,9 @@ from tercet.service.boundary import (
 )
 from tercet.service.calls import call, log_refused
 from tercet.service.errors import ServiceError, invalid_params, malformed, rpc_body, shape, understand
-from tercet.service.identity import Authenticator, Caller, authenticate
+from tercet.service.identity import DEFAULT_TENANT, Authenticator, Caller, authenticate
 from tercet.service.methods import METHODS, Service
-from tercet.service.metrics import Counts, render, render_notifications
+from tercet.service.metrics import Counts, render_calls, render_notifications, render_process
 from tercet.service.notifier import Notifier
 from tercet.service.params import ListAudit, ListSessions, Page
 
@@ -68,6 +68,8 @@ class Http:
     """Further paths: MCP, A2A and the console."""
     home: str = ""
     """Where browsers are sent that ask for `/`."""
+    tenant: str = DEFAULT_TENANT
+    """Whose operators see figures of the whole process."""
     public_url: str = ""
     """The address under which the service is reached; empty if it is not known."""
     notifier: Notifier | None = None
@@ -297,9 +299,9 @@ async def _answer(http: Http, caller: Caller, sent: Any) -> dict[str, Any] | Non
         result = await call(http.service, caller, method, fields.get("params"))
     except Exception as error:  # noqa: BLE001 - the answers to the other calls of a batch are not lost
         refusal = understand(error)
-        http.counts.calls[known, refusal.code] += 1
+        http.counts.calls[caller.tenant, known, refusal.code] += 1
         return None if "id" not in fields else rpc_body(number, refusal)
-    http.counts.calls[known, "ok"] += 1
+    http.counts.calls[caller.tenant, known, "ok"] += 1
     return None if "id" not in fields else {"jsonrpc": "2.0", "id": number, "result": result}
 
 
@@ -496,13 +498,16 @@ def _add_health(app: FastAPI, http: Http) -> None:
 
     @app.get(
         "/metrics",
-        summary="Figures of this process for Prometheus; needs the scope operate",
+        summary="Figures of this process for Prometheus, or of the caller's tenant; needs the scope operate",
         response_class=Response,
         responses={200: {"content": {"text/plain": {}}}},
     )
     async def metrics(caller: Who) -> Response:  # pyright: ignore[reportUnusedFunction]
         caller.demand("operate")
-        text = render(http.counts, http.service.worker)
-        if http.notifier is not None:
+        is_own = caller.tenant == http.tenant
+        text = render_calls(http.counts, None if is_own else caller.tenant)
+        if is_own:
+            text += render_process(http.counts, http.service.worker)
+        if is_own and http.notifier is not None:
             text += render_notifications(http.notifier.counts, await http.notifier.pending())
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

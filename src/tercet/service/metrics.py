@@ -13,18 +13,29 @@ from tercet.service.worker import Carrier
 class Counts:
     """What was counted since the process started."""
 
-    calls: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """By method and outcome."""
+    calls: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
+    """By tenant, method and outcome."""
     unauthenticated: int = 0
 
 
-def render(counts: Counts, worker: Carrier) -> str:
-    """Return the figures as text. Methods and outcomes are names of our own, so nothing has to be escaped."""
+def render_calls(counts: Counts, tenant: str | None) -> str:
+    """Return how many calls there were of one tenant, or of all of them. Methods and outcomes are names of our own, so
+    nothing has to be escaped."""
+    found: Counter[tuple[str, str]] = Counter()
+    for (owner, method, outcome), number in counts.calls.items():
+        if tenant in (None, owner):
+            found[method, outcome] += number
     lines = ["# TYPE tercet_calls_total counter"]
     lines += [
         f'tercet_calls_total{{method="{method}",outcome="{outcome}"}} {number}'
-        for (method, outcome), number in sorted(counts.calls.items())
+        for (method, outcome), number in sorted(found.items())
     ]
+    return "\n".join(lines) + "\n"
+
+
+def render_process(counts: Counts, worker: Carrier) -> str:
+    """Return the figures of this process, which are of all tenants."""
+    lines: list[str] = []
     figures = (
         ("tercet_unauthenticated_total", "counter", counts.unauthenticated),
         ("tercet_sessions_carried_total", "counter", worker.carried),

@@ -172,6 +172,7 @@ async def open_service(
             limits=settings.limits,
             hosts=_hosts(settings),
             public_url=settings.public_url,
+            tenant=settings.tenant,
             notifier=notifier,
             routes=(
                 Route("/mcp", mcp, methods=["POST"]),
