@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from starlette.requests import Request
 
 from tercet.core.resolve import planning
-from tercet.executor.threads import HeavyWork, ToolThreads
+from tercet.executor.threads import SWITCH_S, HeavyWork, ToolThreads
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
 from tercet.runtime import Runtime, runs
@@ -103,6 +105,40 @@ async def test_work_is_limited_for_each_tenant_and_in_all() -> None:
     ends.set()
     assert await asyncio.gather(*tasks[2:]) == ["b", "c"]
     assert await heavy.run(threads, "a", lambda: "free again") == "free again"
+
+
+async def test_heavy_work_lets_other_threads_take_turns_more_often() -> None:
+    """Until the last of it has ended; then turns are as long as before."""
+    heavy, threads, before = HeavyWork(), ToolThreads(), sys.getswitchinterval()
+    ends = {name: threading.Event() for name in "ab"}
+    begun: list[str] = []
+
+    def work(name: str) -> None:
+        begun.append(name)
+        assert ends[name].wait(20)
+
+    tasks = [asyncio.create_task(heavy.run(threads, name, partial(work, name))) for name in ends]
+    await until(lambda: len(begun) == 2)
+    for name, task in zip(ends, tasks, strict=True):
+        assert sys.getswitchinterval() == SWITCH_S < before
+        ends[name].set()
+        await task
+    assert sys.getswitchinterval() == before
+
+
+async def test_a_program_that_sets_its_own_turns_keeps_them() -> None:
+    """Whether it has set them before, shorter than ours, or while the work was under way."""
+    heavy, threads, before = HeavyWork(), ToolThreads(), sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(0.0001)
+        own = sys.getswitchinterval()
+        assert await heavy.run(threads, "a", sys.getswitchinterval) == own
+        assert sys.getswitchinterval() == own
+        sys.setswitchinterval(before)
+        await heavy.run(threads, "a", lambda: sys.setswitchinterval(0.0001))
+        assert sys.getswitchinterval() == own
+    finally:
+        sys.setswitchinterval(before)
 
 
 async def test_a_large_plan_is_parsed_and_reviewed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ YOUNG = 50_000
 which fifty runs exceed many times by being under way."""
 
 
-class _HoldBack(ABC):
+class HoldBack(ABC):
     """A context manager that any number of threads and tasks may be in at the same time."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class _HoldBack(ABC):
     def _end(self) -> None: ...
 
 
-class _Pause(_HoldBack):
+class _Pause(HoldBack):
     """Pauses the collector.
 
     Each of its runs looks at every object and holds all threads, for seconds where a large value has millions of parts.
@@ -58,7 +58,7 @@ class _Pause(_HoldBack):
             gc.enable()
 
 
-class _Ease(_HoldBack):
+class _Ease(HoldBack):
     """Lets the collector look at new objects less often. Thresholds that the program sets itself are left alone."""
 
     _before = (0, 0, 0)
