@@ -13,6 +13,7 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.personal import PersonalMarks
 from tercet.engine.personal.vault import Vault
+from tercet.engine.streams.stops import EmergencyStops
 from tercet.journal.memory import MemoryJournal
 from tercet.replay.run_data import read_run
 
@@ -168,3 +169,27 @@ async def test_a_call_with_a_token_of_another_subject_is_not_made() -> None:
         with pytest.raises(NotSent) as refused:
             await guard.open({"email": token})
         assert refused.value.code == "personal_token"
+
+
+async def test_the_note_of_a_stop_is_sealed_and_erased() -> None:
+    """It is shown to everyone who sees the stop or a session that it paused, until any subject of the tenant is erased."""
+    journal, olga = MemoryJournal(), Actor(id="olga")
+    async with Runtime(_pack([]), journal) as runtime:
+        early = await runtime.halt("tool", "post.send", actor=olga, note="no one's name")
+        assert early.note == "no one's name"
+        await _token(runtime, "cus_9", OTHER)
+        await runtime.halt("tenant", "default", actor=olga, note=f"{OTHER} complains")
+        look = {"id": "l", "tool": "crm.look", "params": {"email": {"$from": "request#/email"}}}
+        stopped = await runtime.run(_request("cus_66", MINE), plan={"steps": [look]})
+        assert stopped.status == "paused"
+        assert OTHER not in stopped.reason
+        assert (await runtime.reveal(stopped.reason, stopped.session_id)).endswith(f"{OTHER} complains")
+        board = EmergencyStops(journal, "default", pack="")
+        await board.refresh()
+        assert {stop.note for stop in await board.shown()} == {"no one's name", f"{OTHER} complains"}
+        assert not any(OTHER in stop.note for stop in board.active())
+        await runtime.erase_subject("cus_9", actor=olga)
+        assert {stop.note for stop in await board.shown()} == {"no one's name", "erased"}
+        await runtime.lift("tenant", "default", actor=olga, note="again")
+        await board.refresh()
+        assert [stop.note for stop in await board.shown()] == ["no one's name"]

@@ -117,7 +117,7 @@ class Console:
         journal = self.http.service.hub.journal
         known = self.stops.setdefault(tenant, EmergencyStops(journal, tenant, pack=""))
         await known.refresh(await journal.change_count(tenant))
-        return tuple(sorted(known.active(), key=lambda stop: (_WIDEST.index(stop.kind), stop.name)))
+        return tuple(sorted(await known.shown(), key=lambda stop: (_WIDEST.index(stop.kind), stop.name)))
 
     @cached_property
     def environment(self) -> Environment:

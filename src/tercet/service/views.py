@@ -15,6 +15,7 @@ from tercet.contracts.values.plain import storable
 from tercet.core.transcript import timestamp
 from tercet.engine import progress
 from tercet.engine.lists import ListedSession, PendingGate
+from tercet.engine.personal.keys import STOP_NOTES
 from tercet.engine.personal.reveal import Revealer
 from tercet.engine.personal.sealing import MARK
 from tercet.engine.streams.audit import AuditEntry
@@ -131,6 +132,8 @@ async def _reveal_part(journal: Journal, tenant: str, name: str, part: Any, sess
     if name == "gate" or (name in ("sessions", "gates") and as_list(part) is not None):
         rows = [await _reveal_row(journal, tenant, row, session) for row in as_list(part) or [part]]
         return rows if as_list(part) is not None else rows[0]
+    if name in ("stop", "stops"):
+        return await Revealer(journal, tenant, STOP_NOTES).reveal(part)
     if name == "found":  # stored as it is, but for a list of gates
         gates = (as_object(part) or {}).get("gates")
         return (

@@ -112,7 +112,7 @@ async def _active(journal: Journal) -> tuple[Stop, ...]:
         return tuple(_read_stop(each) for each in (await remote.client.call("listStops"))["stops"])
     board = EmergencyStops(journal, TENANT, pack="")
     await board.refresh()
-    return board.active()
+    return tuple(await board.shown())
 
 
 def _write(kind: StopKind, name: str, options: OperatorOptions, *, is_lifted: bool = False) -> ExitCode:

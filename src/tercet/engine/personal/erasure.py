@@ -8,7 +8,7 @@ import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.core.state import TERMINAL
-from tercet.engine.personal.keys import SubjectKey, find_key
+from tercet.engine.personal.keys import STOP_NOTES, SubjectKey, find_key
 from tercet.engine.streams.audit import AuditEntry, write_audit
 from tercet.journal.protocol import Journal
 
@@ -52,8 +52,10 @@ async def erase(
             code="subject_in_progress",
             remedy="end them first, or erase with --force: calls that need an erased value are then refused",
         )
-    lease = await journal.acquire(tenant, key.stream, owner=owner, now_ms=now_ms, ttl_ms=_LEASE_MS)
-    await journal.forget(lease)
+    notes = await find_key(journal, tenant, STOP_NOTES)  # they may name anyone
+    for destroyed in (key,) if notes is None else (key, notes):
+        lease = await journal.acquire(tenant, destroyed.stream, owner=owner, now_ms=now_ms, ttl_ms=_LEASE_MS)
+        await journal.forget(lease)
     if isinstance(journal, Purging):
         await journal.purge()
     return found

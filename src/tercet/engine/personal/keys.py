@@ -22,6 +22,8 @@ _CLAIM = "key:"
 _KEY_BYTES = 64
 """AES-SIV with 256 bits takes two keys of 32 bytes."""
 _TRIES = 20
+STOP_NOTES = "notes of stops\0"
+"""Stands for the subject, and for the session, of the notes of emergency stops: no one knows whom they name."""
 
 
 class SubjectEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,6 +66,11 @@ def claim_of(stored: bytes) -> str:
 async def find_key(journal: Journal, tenant: str, subject: str) -> SubjectKey | None:
     """Return the key of a subject; None if there is none, or it was destroyed."""
     return await _read(journal, tenant, subject_stream(tenant, subject))
+
+
+async def has_keys(journal: Journal, tenant: str) -> bool:
+    """Return whether a tenant has sealed values."""
+    return bool(await journal.claims(tenant, _CLAIM, limit=1))
 
 
 async def find_key_by_id(journal: Journal, tenant: str, key_id: str) -> SubjectKey | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from tercet.contracts.errors import TercetError
 from tercet.contracts.personal import ERASED, SEALED, TOKEN, find_tokens, map_texts
-from tercet.engine.personal.keys import SubjectKey, find_key_by_id
+from tercet.engine.personal.keys import STOP_NOTES, SubjectKey, find_key_by_id
 from tercet.engine.personal.known import Known, read_marks
 from tercet.engine.personal.sealing import MARK, Keyless, demand_cryptography, unseal
 from tercet.engine.session_reader import load_state
@@ -22,8 +22,8 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 class Revealer:
     """Puts personal values in the place of their tokens in what is shown of one session.
 
-    A session may show the values of its own subject, and those of the evidence that it was given. Every other token stays
-    as it is: whoever put it there need not know what it stands for.
+    A session may show the values of its own subject, those of the evidence that it was given, and the note of the stop that
+    paused it. Every other token stays as it is: whoever put it there need not know what it stands for.
     """
 
     def __init__(self, journal: Journal, tenant: str, session: str) -> None:
@@ -63,7 +63,8 @@ class Revealer:
         key = self._keys[key_id]
         if key is None:
             return ERASED
-        if self._session not in key.sessions and token not in await self._evidence():
+        is_own = self._session in key.sessions or STOP_NOTES in key.sessions
+        if not is_own and token not in await self._evidence():
             return token
         return unseal(key, self._tenant, token) or ERASED
 

@@ -12,6 +12,9 @@ import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.plain import storable
+from tercet.engine.personal.keys import STOP_NOTES, has_keys, use_key
+from tercet.engine.personal.reveal import Revealer
+from tercet.engine.personal.sealing import demand_cryptography, seal
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import append_at, encode_entry, read_all
 
@@ -111,9 +114,20 @@ class EmergencyStops:
         """Every stop that has not been lifted."""
         return tuple(stop for stop in self._stops.values() if not stop.is_lifted)
 
+    async def shown(self) -> list[Stop]:
+        """Return the active stops with their notes as they were written."""
+        revealer = Revealer(self._journal, self._tenant, STOP_NOTES)
+        return [await revealer.reveal_struct(stop) for stop in self.active()]
+
     async def write(self, stop: Stop) -> Stop:
         """Write a stop or its end, and raise the change counter; return what an earlier call with the same key wrote. Raises
-        `UsageError` if there is nothing to lift."""
+        `UsageError` if there is nothing to lift.
+
+        Where the tenant has sealed values, the note is sealed too, under a key that every erasure destroys."""
+        if stop.note and await has_keys(self._journal, self._tenant):
+            demand_cryptography()
+            key = await use_key(self._journal, self._tenant, STOP_NOTES, STOP_NOTES)
+            stop = msgspec.structs.replace(stop, note=seal(key, self._tenant, stop.note))
         data = encode_entry(stop, self._tenant, STREAM)
         while True:
             await self.refresh()
