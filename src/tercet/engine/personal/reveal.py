@@ -23,7 +23,7 @@ class Revealer:
     """Puts personal values in the place of their tokens in what is shown of one session.
 
     A session may show the values of its own subject, those of the evidence that it was given, and the note of the stop that
-    paused it. Every other token stays as it is: whoever put it there need not know what it stands for.
+    paused it. Every other token stays as it is: the caller who put it there may not know what it stands for.
     """
 
     def __init__(self, journal: Journal, tenant: str, session: str) -> None:
