@@ -86,18 +86,28 @@ async def test_a_pause_is_not_turned_into_a_hand_over(workshop: Workshop) -> Non
         assert (await pausing).status == "paused"
 
 
+class Kept:
+    """Stands for a worker that keeps every run."""
+
+    def __init__(self) -> None:
+        self.runs: list[LiveRun] = []
+
+    def take(self, run: LiveRun) -> bool:
+        """Keep a run."""
+        self.runs.append(run)
+        return True
+
+
 async def test_a_run_that_is_kept_begins_when_its_turn_comes(workshop: Workshop) -> None:
     """It is durable and its lease is held while it waits; it goes on as if nothing had been, and its view is in memory."""
     workshop.tool("shop.first")
     workshop.tool("shop.second")
-    kept: list[LiveRun] = []
+    kept = Kept()
     journal = MemoryJournal()
-    async with workshop.runtime(
-        workshop.pack(), journal, is_front=True, keep=lambda run: kept.append(run) or True
-    ) as runtime:
+    async with workshop.runtime(workshop.pack(), journal, is_front=True, keep=kept.take) as runtime:
         started = await runtime.run(ASK, plan=PLAN, actor=ADA)
-        assert (started.status, workshop.calls, len(kept)) == ("in_progress", [], 1)
-        (run,) = kept
+        assert (started.status, workshop.calls, len(kept.runs)) == ("in_progress", [], 1)
+        (run,) = kept.runs
         assert run.key == (runtime.tenant, started.session_id)
         assert await journal.resumable(now_ms=workshop.clock.now()) == []
         assert run.is_current
@@ -115,16 +125,16 @@ async def test_a_run_that_is_kept_can_be_left_to_another_worker(workshop: Worksh
     """Its lease is released; what is known of it here is then not current any more."""
     workshop.tool("shop.first")
     workshop.tool("shop.second")
-    kept: list[LiveRun] = []
+    kept = Kept()
     pack, journal = workshop.pack(), MemoryJournal()
     async with (
-        workshop.runtime(pack, journal, is_front=True, keep=lambda run: kept.append(run) or True) as front,
+        workshop.runtime(pack, journal, is_front=True, keep=kept.take) as front,
         workshop.runtime(pack, journal) as worker,
     ):
         started = await front.run(ASK, plan=PLAN, actor=ADA)
-        kept[0].hand_over()
-        assert (await kept[0].running).status == "in_progress"
-        assert not kept[0].is_current
+        kept.runs[0].hand_over()
+        assert (await kept.runs[0].running).status == "in_progress"
+        assert not kept.runs[0].is_current
         assert (await worker.carry_on(started.session_id)).status == "completed"
         assert workshop.calls == [("s1", 1), ("s2", 1)]
 
@@ -133,25 +143,21 @@ async def test_a_run_that_waits_for_its_turn_reads_its_messages(workshop: Worksh
     """It is cancelled while it waits, and nothing is called."""
     workshop.tool("shop.first")
     workshop.tool("shop.second")
-    kept: list[LiveRun] = []
-    async with workshop.runtime(
-        workshop.pack(), MemoryJournal(), is_front=True, keep=lambda run: kept.append(run) or True
-    ) as runtime:
+    kept = Kept()
+    async with workshop.runtime(workshop.pack(), MemoryJournal(), is_front=True, keep=kept.take) as runtime:
         started = await runtime.run(ASK, plan=PLAN, actor=ADA)
         assert (await runtime.cancel(started.session_id, actor=ADA)).status == "cancelled"
-        assert (await kept[0].running).status == "cancelled"
+        assert (await kept.runs[0].running).status == "cancelled"
         assert workshop.calls == []
 
 
 async def test_a_run_that_is_over_at_once_is_not_kept(workshop: Workshop) -> None:
     """A plan that is refused needs no turn."""
-    kept: list[LiveRun] = []
-    async with workshop.runtime(
-        workshop.pack(), MemoryJournal(), is_front=True, keep=lambda run: kept.append(run) or True
-    ) as runtime:
+    kept = Kept()
+    async with workshop.runtime(workshop.pack(), MemoryJournal(), is_front=True, keep=kept.take) as runtime:
         refused = {"intent": "work", "steps": [{"id": "s1", "tool": "shop.unknown"}]}
         assert (await runtime.run(ASK, plan=refused, actor=ADA)).status == "failed"
-    assert kept == []
+    assert kept.runs == []
 
 
 def test_a_credential_gives_no_role_that_the_list_does_not_give() -> None:

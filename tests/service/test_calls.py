@@ -432,8 +432,9 @@ async def test_only_this_machine_is_answered_on_loopback(
 )
 async def test_a_page_of_the_public_host_has_its_scheme(host: str, origin: str, status: int) -> None:
     """Whoever answers in clear under the name of the service is not the service; this machine itself may."""
-    named = {"allow_hosts": ("tercet.example.com",), "public_url": "https://tercet.example.com/desk"}
-    async with open_desk(**named) as desk:
+    async with open_desk(
+        allow_hosts=("tercet.example.com",), public_url="https://tercet.example.com/desk"
+    ) as desk:
         response = await desk.client.get("/", headers={"host": host, "origin": origin})
     assert response.status_code == status
 
