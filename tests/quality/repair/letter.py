@@ -11,9 +11,9 @@ from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, DefectSe
 from tercet.contracts.outputs.repair import RepairResult, RepairRules, SectionTemplate
 from tercet.contracts.question import Inquiry, Question, Reply
 from tercet.contracts.shape import JsonObject
-from tercet.quality.repair.case import RepairCase
 from tercet.quality.repair.escalation import Resources
 from tercet.quality.repair.materials import Materials
+from tercet.quality.repair.phase import RepairCase
 from tercet.quality.repair.regions import headings
 
 KEY = "sk_live_4f9a8b7c6d5e4f3a2b1c"

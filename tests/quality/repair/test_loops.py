@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, DefectSeverity, RepairLog
 from tercet.contracts.outputs.repair import LoopBreak, LoopMemory, RepairResult, RepairRules
-from tercet.quality.repair.case import Answered, Ask, Check, Checked, End, Fetch, Fetched, RepairCase
+from tercet.contracts.question import Question, Reply
 from tercet.quality.repair.escalation import Resources, impression_of, is_like, notice, similarity
-from tercet.quality.repair.session import begin, decide, fold_event
+from tercet.quality.repair.phase import OTHER_MODEL, RepairCase, repair_output
 
 RULES = RepairRules(loop_window=3)
 WORDS = " ".join(f"word{number}" for number in range(200))
@@ -59,8 +59,8 @@ def test_nearly_the_same_diagnosis_is_the_same() -> None:
 def test_from_the_second_loop_on_a_model_is_asked_in_another_way(loops: int, temperature: float) -> None:
     """The rung that was reached stays in force in the phases that follow."""
     _, asked = phase(LoopMemory(loops=loops), RepairLog(), Resources())
-    assert isinstance(asked[0], Ask)
-    assert asked[0].question.temperature == temperature
+    assert isinstance(asked[0], Question)
+    assert asked[0].temperature == temperature
 
 
 @pytest.mark.req("R226")
@@ -101,9 +101,9 @@ def test_similarity_is_symmetric_and_bounded(one: list[int], other: list[int]) -
 
 def phase(
     memory: LoopMemory, history: RepairLog, resources: Resources
-) -> tuple[RepairResult, list[Ask | Fetch]]:
-    """A phase whose model always says the same, and whose defect never goes away."""
-    given = RepairCase(
+) -> tuple[RepairResult, list[Question | Defect]]:
+    """A phase whose model always says the same, and whose defect never goes away: its questions and look-ups."""
+    case = RepairCase(
         output={"t": "four words of text"},
         diagnosis=CritiqueDiagnosis(scores={}, defects=(VAGUE,)),
         rules=RepairRules(max_attempts=2),
@@ -111,19 +111,22 @@ def phase(
         memory=memory,
         history=history,
     )
-    state, asked = begin(given), list[Ask | Fetch]()
-    while not isinstance(command := decide(state), End):
-        match command:
-            case Ask():
-                asked.append(command)
-                state = fold_event(state, Answered(text='{"replacement": "four words of text"}', tokens=1))
-            case Fetch():
-                asked.append(command)
-                fresh = Evidence(id=f"kg:new:{len(asked)}#snapshot_s", content="something new")
-                state = fold_event(state, Fetched(evidence=(fresh,)))
-            case Check():
-                state = fold_event(state, Checked(is_gone=False))
-    return command.result, asked
+    asked: list[Question | Defect] = []
+
+    def fetch(defect: Defect) -> list[Evidence]:
+        asked.append(defect)
+        return [Evidence(id=f"kg:new:{len(asked)}#snapshot_s", content="something new")]
+
+    inquiry = repair_output(case, lambda _, __: False, fetch=fetch)
+    try:
+        question = next(inquiry)
+        while True:
+            asked.append(question)
+            question = inquiry.send(
+                Reply(text='{"replacement": "four words of text"}', model="m", tokens_out=1)
+            )
+    except StopIteration as end:
+        return end.value, asked
 
 
 @pytest.mark.req("R227")
@@ -132,7 +135,7 @@ def test_the_ladder_that_breaks_a_loop() -> None:
     resources = Resources(can_fetch=True, has_other_model=True)
     memory, history = LoopMemory(), RepairLog()
     breaks: list[LoopBreak] = []
-    asked: list[Ask | Fetch] = []
+    asked: list[Question | Defect] = []
     strategies: list[str] = []
     for _ in range(4):
         result, commands = phase(memory, history, resources)
@@ -142,15 +145,17 @@ def test_the_ladder_that_breaks_a_loop() -> None:
         asked += commands
         strategies += [entry.strategy for entry in result.log.entries]
     assert breaks[:4] == list(LoopBreak)
-    asks = [each for each in asked if isinstance(each, Ask)]
+    asks = [each for each in asked if isinstance(each, Question)]
     assert len(set(strategies[:3])) > 1  # another strategy than the one that did not help
-    assert asks[0].question.temperature == 0.0
-    warm = next(each for each in asks if each.question.temperature > 0)
-    assert "Take another way" in warm.question.messages[0].text
-    fetched = next(at for at, each in enumerate(asked) if isinstance(each, Fetch))
+    assert asks[0].temperature == 0.0
+    warm = next(each for each in asks if each.temperature > 0)
+    assert "Take another way" in warm.messages[0].text
+    fetched = next(at for at, each in enumerate(asked) if isinstance(each, Defect))
     assert asked.index(warm) < fetched
-    assert any("something new" in each.question.messages[0].text for each in asks)
-    other = next(at for at, each in enumerate(asked) if isinstance(each, Ask) and each.wants_other)
+    assert any("something new" in each.messages[0].text for each in asks)
+    other = next(
+        at for at, each in enumerate(asked) if isinstance(each, Question) and each.purpose == OTHER_MODEL
+    )
     assert fetched < other
 
 

@@ -35,7 +35,7 @@ def test_the_room_imports_nothing_that_reaches_outside() -> None:
             assert name.partition(".")[0] in ALLOWED, f"{path.name}: {name}"
             if name.startswith("tercet."):
                 assert name.split(".")[1] in ("contracts", "policy", "quality"), f"{path.name}: {name}"
-    assert "tercet.quality.repair.session" in sys.modules
+    assert "tercet.quality.repair.phase" in sys.modules
 
 
 def test_a_repair_leaves_its_inputs_as_they_were() -> None:

@@ -14,10 +14,9 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.outputs.quality import Defect, DefectSeverity, RootCauseClass
 from tercet.contracts.outputs.repair import SectionTemplate
 from tercet.contracts.shape import JsonObject
-from tercet.quality.repair.case import RepairCase
 from tercet.quality.repair.escalation import Resources
 from tercet.quality.repair.materials import Materials
-from tercet.quality.repair.phase import repair_output
+from tercet.quality.repair.phase import RepairCase, repair_output
 from tercet.quality.repair.rechecking import diagnose_form, form_of, is_form_fixed
 from tercet.quality.repair.regions import Region, locate, splice_all
 from tercet.quality.repair.rules import propose
@@ -45,7 +44,7 @@ def mended(
     """The output after the first rule that applies; None if none does."""
     defect = Defect(dimension="d", severity=DefectSeverity.HIGH, description=description, location=location)
     found = propose(output, defect, cause, locate(output, location), Materials(**materials))
-    return splice_all(output, found[0].edits) if found else None
+    return splice_all(output, next(iter(found.values()))) if found else None
 
 
 SCHEMA: JsonObject = {
@@ -261,8 +260,8 @@ def test_a_rule_never_fails_and_says_the_same_twice(
     place: Region | None = locate(output, location)
     first = propose(output, defect, cause, place, materials)
     assert first == propose(output, defect, cause, place, materials)
-    for each in first:
-        assert splice_all(output, each.edits) is not None
+    for edits in first.values():
+        assert splice_all(output, edits) is not None
 
 
 @pytest.mark.req("R209")

@@ -28,12 +28,11 @@ from tercet.core import events as e
 from tercet.core.outputs.judging import CORRECTNESS, TESTS, may_replan, probed, unscored, vote
 from tercet.core.outputs.review import OutputReview
 from tercet.core.state import State
-from tercet.quality.repair.case import RepairCase
 from tercet.quality.repair.causes import Circumstances
 from tercet.quality.repair.escalation import FEEDBACK, Resources
 from tercet.quality.repair.losses import Stated
 from tercet.quality.repair.materials import Materials
-from tercet.quality.repair.phase import IsGone, repair_output, with_feedback
+from tercet.quality.repair.phase import IsGone, RepairCase, repair_output, with_feedback
 from tercet.quality.repair.rechecking import SCHEMA, diagnose_form, form_of, gone_by, is_form_fixed
 from tercet.quality.repair.regions import Edit, Region, headings, splice
 from tercet.quality.rubric.adversarial import EDGE_CASES

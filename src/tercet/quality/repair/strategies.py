@@ -38,7 +38,23 @@ class Option:
     """The name of the rule, or `model`."""
     edits: tuple[Edit, ...] = ()
     """What a rule would change."""
-    note: str = ""
+
+    @classmethod
+    def by_rule(
+        cls, name: str, edits: tuple[Edit, ...], cause: RootCauseClass, rates: SuccessRates
+    ) -> Option:
+        """Return what a rule would do."""
+        strategy: RepairStrategy = "SECTION_REWRITE" if name == "add_section" else "MINIMAL_EDIT"
+        likely = chance(rates, "rule", strategy, cause)
+        return cls(
+            means="rule",
+            strategy=strategy,
+            region=edits[0].region,
+            cost=0,
+            chance=likely,
+            name=name,
+            edits=edits,
+        )
 
     @property
     def key(self) -> str:

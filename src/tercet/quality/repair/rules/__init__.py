@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tercet.contracts.outputs.quality import Defect, RepairStrategy, RootCauseClass
+from tercet.contracts.outputs.quality import Defect, RootCauseClass
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.materials import Materials
 from tercet.quality.repair.regions import Edit, Region
@@ -13,15 +11,6 @@ from tercet.quality.repair.rules.redaction import redact
 from tercet.quality.repair.rules.sections import add_section, replace_value
 
 _C = RootCauseClass
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Proposal:
-    """What a rule would change."""
-
-    name: str
-    strategy: RepairStrategy
-    edits: tuple[Edit, ...]
 
 
 RULES: dict[RootCauseClass, tuple[str, ...]] = {
@@ -36,15 +25,10 @@ RULES: dict[RootCauseClass, tuple[str, ...]] = {
 
 def propose(
     output: JsonObject, defect: Defect, cause: RootCauseClass, place: Region | None, materials: Materials
-) -> list[Proposal]:
-    """Return what the rules for a class would change; those that do not apply propose nothing."""
-    found: list[Proposal] = []
-    for name in RULES.get(cause, ()):
-        edits = _edits(name, output, defect, place, materials)
-        if edits:
-            strategy: RepairStrategy = "SECTION_REWRITE" if name == "add_section" else "MINIMAL_EDIT"
-            found.append(Proposal(name=name, strategy=strategy, edits=edits))
-    return found
+) -> dict[str, tuple[Edit, ...]]:
+    """Return what the rules for a class would change, by their names; those that do not apply propose nothing."""
+    proposed = {name: _edits(name, output, defect, place, materials) for name in RULES.get(cause, ())}
+    return {name: edits for name, edits in proposed.items() if edits}
 
 
 def _edits(
