@@ -11,7 +11,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.engine.streams import experience
 from tercet.engine.streams.experience import Lesson
-from tercet.quality.control.controller import quality_of
+from tercet.quality.control import quality_of
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS, estimate
 
 from .quality_desk import THRESHOLDS, WRITE, desk, last, mended, model, of, rewritten

@@ -19,8 +19,7 @@ from tercet.contracts.control import (
     RepairObservation,
     StopCommand,
 )
-from tercet.quality.control import closed_cost, iterations_to_reach, step
-from tercet.quality.control.controller import mean_square_floor, steer
+from tercet.quality.control import iterations_to_reach, mean_square_floor, steer, step
 
 PLANTS = 10_000
 SEED = 15
@@ -155,6 +154,15 @@ def growth(spec: ControlSpec) -> float:
             error, before, total = error / size, before / size, total / size
             grown += log(size) if number > FORGOTTEN else 0.0
     return grown / (LONG - FORGOTTEN)
+
+
+def closed_cost(spec: ControlSpec, start_error: float) -> float | None:
+    """The cost by the formula: the base cost k* times, and beta for each unit of a geometric sum of intensities."""
+    count = iterations_to_reach(spec, start_error)
+    if count is None:
+        return None
+    covered = start_error * (1.0 - (1.0 - spec.gain * spec.proportional) ** count)
+    return round(spec.c_base * (count + spec.beta * covered / spec.gain), 6)
 
 
 @dataclass(frozen=True, kw_only=True)

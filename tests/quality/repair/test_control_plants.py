@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tercet.contracts.control import StopReason
-from tercet.quality.control import predict
-from tercet.quality.control.controller import mean_square_floor
+from tercet.quality.control import mean_square_floor, predict
 
 from .plants import (
     PLANTS,

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tercet.contracts.control import ControlSpec, StopReason
-from tercet.quality.control import apply, closed_cost, iterations_to_reach, predict
+from tercet.quality.control import apply, iterations_to_reach, predict
+
+from .plants import closed_cost
 
 HALVING = ControlSpec(
     setpoint=1.0, epsilon=0.1, gain=0.5, kp=1.0, c_base=10.0, beta=2.0, k_max=20, delta_min=0.0

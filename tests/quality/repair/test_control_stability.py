@@ -10,8 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tercet.contracts.control import ControlSpec
-from tercet.quality.control import character_of, is_stable, kp_bound, noise_floor
-from tercet.quality.control.controller import passes_jury
+from tercet.quality.control import character_of, is_stable, kp_bound, noise_floor, passes_jury
 
 from .plants import growth, lots
 

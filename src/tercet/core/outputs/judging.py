@@ -36,7 +36,7 @@ from tercet.core import events as e
 from tercet.core.outputs.review import OutputReview
 from tercet.core.state import State
 from tercet.critic.score import measure
-from tercet.quality.control import steering
+from tercet.quality.control import steer_on
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS, estimate
 from tercet.quality.exit.decision import ExitFacts, exit_decision
 from tercet.quality.rubric.adversarial import EDGE_CASES, judge_attack, judge_probes
@@ -414,7 +414,7 @@ def _control(review: OutputReview, diagnosis: CritiqueDiagnosis, weighted: float
     gain = review.state.quality.drawn.get("gain")
     spec = review.config.control
     spec = GainEstimate.model_validate(gain).applied_to(spec) if gain else spec
-    return steering.steer_on(
+    return steer_on(
         spec,
         diagnosis.scores if isinstance(spec.setpoint, dict) else weighted,
         review.state.quality.control,

@@ -33,7 +33,7 @@ from tercet.core.state import State
 from tercet.engine.session_reader import load_state, read_record
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import append_next, encode_entry, name_owner, read_all
-from tercet.quality.control.estimation import estimate
+from tercet.quality.control import estimate
 from tercet.quality.repair.escalation import FEEDBACK
 from tercet.quality.repair.rates import novelty, pattern_of, record
 
