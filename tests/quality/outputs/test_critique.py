@@ -24,7 +24,6 @@ from tercet.contracts.values.pointer import follow
 from tercet.locales import read_text
 from tercet.quality.rubric.critique import (
     SYSTEM,
-    ask_about,
     critique,
     critique_by_model,
     diagnose,
@@ -131,7 +130,7 @@ def test_there_is_no_place_for_the_generators_reasoning() -> None:
 def test_what_a_model_is_told_is_the_input_and_nothing_else() -> None:
     """A question is one message without a history, and all its data is the task, the output and the evidence."""
     source = given_letter(rubric=MODEL)
-    question = ask_about(source, source.rubric.dimensions[0])
+    question = next(critique_by_model(source))
     (message,) = question.messages
     fenced = re.compile(r"^(\w+):\n<data-(\w{8})>\n(.*?)\n</data-\2>$", re.MULTILINE | re.DOTALL)
     data = {match[1]: json.loads(match[3]) for match in fenced.finditer(message.text)}

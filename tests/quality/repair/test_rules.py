@@ -18,9 +18,10 @@ from tercet.quality.repair.escalation import Resources
 from tercet.quality.repair.materials import Materials
 from tercet.quality.repair.phase import RepairCase, repair_output
 from tercet.quality.repair.rechecking import diagnose_form, form_of, is_form_fixed
-from tercet.quality.repair.regions import Region, locate, splice_all
+from tercet.quality.repair.regions import locate, splice_all
 from tercet.quality.repair.rules import propose
 from tercet.quality.repair.rules.redaction import REDACTED, redact, secrets_in
+from tercet.quality.verification.locations import Location
 
 from .letter import drive
 
@@ -151,7 +152,7 @@ def test_what_is_called_a_secret_is_one(words: str) -> None:
 
 def test_characters_that_are_not_shown_are_removed_and_nothing_else() -> None:
     """The words around them are right, so no mark takes their place."""
-    (edit,) = redact({"letter": "pay\u200bpal"}, Region(pointer="/letter", start=3, end=4))
+    (edit,) = redact({"letter": "pay\u200bpal"}, Location(pointer="/letter", start=3, end=4))
     assert splice_all({"letter": "pay\u200bpal"}, (edit,)) == {"letter": "paypal"}
 
 
@@ -257,7 +258,7 @@ def test_a_rule_never_fails_and_says_the_same_twice(
         schema=SCHEMA, evidence=(fact({"days": 3}),), sections=(TEMPLATE,), slots={"/t@0-1": "days"}
     )
     defect = Defect(dimension="d", severity=DefectSeverity.LOW, description=words, location=location)
-    place: Region | None = locate(output, location)
+    place: Location | None = locate(output, location)
     first = propose(output, defect, cause, place, materials)
     assert first == propose(output, defect, cause, place, materials)
     for edits in first.values():

@@ -17,8 +17,9 @@ from tercet.contracts.outputs.quality import (
 )
 from tercet.contracts.outputs.repair import RepairRules, SuccessRates
 from tercet.quality.repair.rates import chance, prior, record
-from tercet.quality.repair.regions import Region, locate
+from tercet.quality.repair.regions import locate
 from tercet.quality.repair.strategies import Option, choose, cost_of, fitting, model_options, region_for
+from tercet.quality.verification.locations import Location
 
 TEXT = "# One\n\n" + "a line of it\n" * 20 + "\n# Two\n\n" + "another line\n" * 20
 OUTPUT: dict[str, Any] = {"text": TEXT, "total": 5}
@@ -58,7 +59,7 @@ def test_severity_place_and_scope_decide_what_a_model_may_do(given: Defect, foun
 @example(start=258, length=11, radius=0)
 def test_an_edit_is_cheaper_than_a_section_and_that_than_all(start: int, length: int, radius: int) -> None:
     """Wherever the defect is and however wide the window: each costs by the size of its region, and the regions nest."""
-    place = Region(pointer="/text", start=start, end=min(start + length, len(TEXT)))
+    place = Location(pointer="/text", start=start, end=min(start + length, len(TEXT)))
     costs = [cost_of(OUTPUT, each, region_for(OUTPUT, each, place, radius)) for each in STRATEGIES]
     assert costs == sorted(costs)
     assert costs[0] < costs[2]
@@ -71,8 +72,10 @@ def test_an_edit_is_cheaper_than_a_section_and_that_than_all(start: int, length:
 @pytest.mark.req("R201")
 def test_a_defect_that_reaches_into_two_sections_takes_the_text_that_holds_both() -> None:
     """No single section holds it, so rewriting a section saves only what lies outside of the text."""
-    place = Region(pointer="/text", start=258, end=269)
-    assert region_for(OUTPUT, "SECTION_REWRITE", place, 0) == Region(pointer="/text", start=0, end=len(TEXT))
+    place = Location(pointer="/text", start=258, end=269)
+    assert region_for(OUTPUT, "SECTION_REWRITE", place, 0) == Location(
+        pointer="/text", start=0, end=len(TEXT)
+    )
     assert 258 < TEXT.index("# Two") < 269
 
 
@@ -81,13 +84,13 @@ def test_costs_are_proportional_to_the_region() -> None:
     """Twice the text, twice the cost."""
     once, twice = ({"t": "abcd" * size} for size in (100, 200))
     for strategy in STRATEGIES[:2]:
-        one = cost_of(once, strategy, Region(pointer="/t", start=0, end=400))
-        assert cost_of(twice, strategy, Region(pointer="/t", start=0, end=800)) == 2 * one
+        one = cost_of(once, strategy, Location(pointer="/t", start=0, end=400))
+        assert cost_of(twice, strategy, Location(pointer="/t", start=0, end=800)) == 2 * one
 
 
 def option(name: str, cost: int, likely: float) -> Option:
     return Option(
-        means="model", strategy="MINIMAL_EDIT", region=Region(), cost=cost, chance=likely, name=name
+        means="model", strategy="MINIMAL_EDIT", region=Location(), cost=cost, chance=likely, name=name
     )
 
 

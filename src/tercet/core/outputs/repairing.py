@@ -34,7 +34,7 @@ from tercet.quality.repair.losses import Stated
 from tercet.quality.repair.materials import Materials
 from tercet.quality.repair.phase import IsGone, RepairCase, repair_output, with_feedback
 from tercet.quality.repair.rechecking import SCHEMA, diagnose_form, form_of, gone_by, is_form_fixed
-from tercet.quality.repair.regions import Edit, Region, headings, splice
+from tercet.quality.repair.regions import Edit, headings, splice
 from tercet.quality.rubric.adversarial import EDGE_CASES
 from tercet.quality.rubric.critique import critique
 from tercet.quality.rubric.scorers import missing_faults
@@ -65,7 +65,7 @@ def _with_slots(review: OutputReview, output: JsonObject) -> JsonObject:
             continue  # a document that no repair has changed is rendered again by its template
         for piece in reversed([each for each in read.pieces if each.slot]):
             if (start := _moved(read.text, new, piece.start, piece.end)) is not None:
-                region = Region(pointer=read.pointer, start=start, end=start + piece.end - piece.start)
+                region = Location(pointer=read.pointer, start=start, end=start + piece.end - piece.start)
                 output = splice(output, Edit(region=region, replacement=f"{{{{ {piece.slot} }}}}"))
     return output
 

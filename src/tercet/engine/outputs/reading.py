@@ -16,8 +16,9 @@ from tercet.core.outputs.judging import choose_sample
 from tercet.core.outputs.review import OutputReview, ToRead, bound_text
 from tercet.locales import decimal_mark, read_text
 from tercet.quality.repair.losses import lost_value
-from tercet.quality.repair.regions import Edit, Region, splice
+from tercet.quality.repair.regions import Edit, splice
 from tercet.quality.verification.authored import mark_authored
+from tercet.quality.verification.locations import Location
 from tercet.quality.verification.verification import is_within
 
 LONGEST = 400_000
@@ -105,5 +106,5 @@ def _put(outputs: JsonObject, asked: ToRead, read: ReadText) -> JsonObject:
     prefix = f"{asked.name}: " if asked.name else ""
     if is_other or not read.text.startswith(prefix):
         return outputs
-    region = Region(pointer=asked.pointer)
+    region = Location(pointer=asked.pointer)
     return splice(outputs, Edit(region=region, replacement=read.text.removeprefix(prefix)))

@@ -59,9 +59,10 @@ from tercet.quality.repair.prompts import (
     read_answer,
     write_question,
 )
-from tercet.quality.repair.regions import WHOLE, Edit, Region, follow_edit, locate, splice_all
+from tercet.quality.repair.regions import WHOLE, Edit, follow_edit, locate, splice_all
 from tercet.quality.repair.rules import propose
 from tercet.quality.repair.strategies import Option, choose, model_options
+from tercet.quality.verification.locations import Location
 
 OTHER_MODEL = "repair_by_another_model"
 """The purpose of a question that the models before could not answer well enough: another one is to be asked."""
@@ -119,7 +120,7 @@ class _Open:
 
     defect: Defect
     cause: RootCauseClass
-    place: Region | None
+    place: Location | None
     hints: tuple[str, ...] = ()
     tried: frozenset[str] = frozenset()
     attempts: int = 0

@@ -11,7 +11,8 @@ from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, DefectSe
 from tercet.contracts.shape import JsonObject, as_list
 from tercet.contracts.values import pointer
 from tercet.policy.schemas import Fault, faults
-from tercet.quality.repair.regions import Region, locate
+from tercet.quality.repair.regions import locate
+from tercet.quality.verification.locations import Location
 
 Diagnose = Callable[[JsonObject], CritiqueDiagnosis]
 
@@ -35,12 +36,12 @@ def is_same(output: JsonObject, one: Defect, other: Defect) -> bool:
     return _overlaps(first, second)
 
 
-def _is_point(region: Region) -> bool:
+def _is_point(region: Location) -> bool:
     """Return whether it is a place between two characters: something is missing there, or was taken out."""
     return region.is_range and region.start == region.end
 
 
-def _overlaps(one: Region, other: Region) -> bool:
+def _overlaps(one: Location, other: Location) -> bool:
     if one.pointer != other.pointer:
         return one.pointer.startswith(f"{other.pointer}/") or other.pointer.startswith(f"{one.pointer}/")
     if one.start is None or other.start is None or one.end is None or other.end is None:

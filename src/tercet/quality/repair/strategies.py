@@ -16,7 +16,8 @@ from tercet.contracts.outputs.repair import RepairRules, SuccessRates
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.values.pointer import value_at
 from tercet.quality.repair.rates import chance
-from tercet.quality.repair.regions import WHOLE, Edit, Region, is_precise, section, text_at, window
+from tercet.quality.repair.regions import WHOLE, Edit, is_precise, section, text_at, window
+from tercet.quality.verification.locations import Location
 
 BYTES_PER_TOKEN = 4
 EDIT_PRICE = 1
@@ -31,7 +32,7 @@ class Option:
 
     means: RepairMeans
     strategy: RepairStrategy
-    region: Region
+    region: Location
     cost: int
     chance: float
     name: str
@@ -62,7 +63,7 @@ class Option:
         return f"{self.name}:{self.strategy}"
 
 
-def size_of(output: JsonObject, region: Region) -> int:
+def size_of(output: JsonObject, region: Location) -> int:
     """The tokens that a region is taken to have; at least one."""
     if region.start is not None and region.end is not None:
         text = text_at(output, region.pointer) or ""
@@ -72,14 +73,14 @@ def size_of(output: JsonObject, region: Region) -> int:
     return max(1, -(-length // BYTES_PER_TOKEN))
 
 
-def cost_of(output: JsonObject, strategy: RepairStrategy, region: Region) -> int:
+def cost_of(output: JsonObject, strategy: RepairStrategy, region: Location) -> int:
     """Return what a repair by a model costs: proportional to its region, and cheaper for an edit."""
     price = EDIT_PRICE if strategy == "MINIMAL_EDIT" else GENERATE_PRICE
     return price * size_of(output, region)
 
 
 def fitting(
-    output: JsonObject, defect: Defect, place: Region | None, rules: RepairRules
+    output: JsonObject, defect: Defect, place: Location | None, rules: RepairRules
 ) -> tuple[RepairStrategy, ...]:
     """The strategies that a model may use on a defect; making everything again is the last resort of each."""
     if defect.scope == "GLOBAL" or defect.severity > rules.rewrite_up_to:
@@ -95,7 +96,7 @@ def fitting(
 def model_options(
     output: JsonObject,
     defect: Defect,
-    place: Region | None,
+    place: Location | None,
     cause: RootCauseClass,
     *,
     rules: RepairRules,
@@ -118,7 +119,7 @@ def model_options(
     return found
 
 
-def region_for(output: JsonObject, strategy: RepairStrategy, place: Region | None, radius: int) -> Region:
+def region_for(output: JsonObject, strategy: RepairStrategy, place: Location | None, radius: int) -> Location:
     """Return the part of an output that a strategy writes again."""
     if place is None or strategy == "FULL_REGENERATION":
         return WHOLE

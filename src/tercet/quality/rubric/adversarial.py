@@ -14,13 +14,13 @@ import orjson
 
 from tercet.contracts.outputs.quality import Defect, DefectSeverity
 from tercet.contracts.outputs.rubric import CritiqueInput, EdgeCase, EdgeOutcome, Probe
-from tercet.contracts.question import Inquiry, Message, ModelFault, Question
+from tercet.contracts.question import Inquiry
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.text.pasted import fence
 from tercet.contracts.values import pointer
 from tercet.contracts.values.canonical import canonical
 from tercet.quality.rubric.critique import Found
-from tercet.quality.verification.judge import read_answer
+from tercet.quality.verification.judge import ask_by_schema
 from tercet.quality.verification.leaves import leaves
 from tercet.quality.verification.locations import Location
 
@@ -183,22 +183,9 @@ def imagine_edge_cases(
     schema = _answer_schema(limit, inputs or {"type": "object"})
     facts = [{"id": fact.id, "content": fact.content} for fact in given.evidence]
     parts = [("Task", given.task.model_dump(mode="json")), ("Output", given.output), ("Evidence", facts)]
-    question = Question(
-        purpose="red_team",
-        system=SYSTEM,
-        messages=(Message(text=f"Give at most {limit} cases.\n{fence(parts)}"),),
-        answer_schema=schema,
-        max_tokens=1_024,
-    )
-    try:
-        reply = yield question
-    except ModelFault:
-        return ()
-    answer = read_answer(reply.text, schema)
-    cases = answer["cases"] if answer else ()
-    return tuple(
-        EdgeCase(input=case["input"], expected=case["expected"], reason=case["reason"]) for case in cases
-    )
+    text = f"Give at most {limit} cases.\n{fence(parts)}"
+    said = yield from ask_by_schema("red_team", SYSTEM, text, schema)
+    return tuple(EdgeCase(**case) for case in (said.answer or {"cases": ()})["cases"])
 
 
 def _answer_schema(limit: int, inputs: JsonObject) -> JsonObject:

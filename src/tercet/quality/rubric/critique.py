@@ -18,12 +18,12 @@ from tercet.contracts.outputs.quality import (
     RubricScore,
 )
 from tercet.contracts.outputs.rubric import CritiqueInput, CritiqueTask, Rubric, RubricDimension
-from tercet.contracts.question import Inquiry, Message, ModelFault, Question
+from tercet.contracts.question import Inquiry
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.text.pasted import fence, is_whole
 from tercet.contracts.values import pointer
 from tercet.quality.rubric.scorers import SCORERS, Fault, Scored, score_safe
-from tercet.quality.verification.judge import read_answer
+from tercet.quality.verification.judge import ask_by_schema
 from tercet.quality.verification.leaves import leaves
 from tercet.quality.verification.locations import Location
 
@@ -187,38 +187,22 @@ _ANSWER: JsonObject = {
 }
 
 
-def ask_about(given: CritiqueInput, dimension: RubricDimension) -> Question:
-    """Return the question about one dimension: made of the critic's input, and of nothing else."""
-    facts = [{"id": fact.id, "content": fact.content} for fact in given.evidence]
-    data = fence(
-        [("Task", given.task.model_dump(mode="json")), ("Output", given.output), ("Evidence", facts)],
-        LONGEST,
-    )
-    asked = f"Dimension: {dimension.name}. {dimension.question}".strip()
-    return Question(
-        purpose="critique",
-        system=SYSTEM,
-        messages=(Message(text=f"{asked}\nIts minimum is {dimension.minimum}.\n{data}"),),
-        answer_schema=_ANSWER,
-        max_tokens=1_024,
-    )
-
-
 def _ask(given: CritiqueInput, dimension: RubricDimension) -> Inquiry[Scored]:
-    """Return what a model says; one that does not answer, or not as asked, has found nothing good, so the score is 0."""
-    if not is_whole(given.output, LONGEST):  # what a model does not see, it does not approve
-        told = f"{dimension.name} could not be judged: it is too long to be shown to a model whole"
-        return Scored(0.0, (Fault(told, None, "GLOBAL"),))
-    try:
-        reply = yield ask_about(given, dimension)
-    except ModelFault as fault:
-        return Scored(0.0, (Fault(f"{dimension.name} could not be judged: {fault.message}", None, "GLOBAL"),))
-    answer = read_answer(reply.text, _ANSWER)
+    """Return what a model says; one that does not answer, or not as asked, has found nothing good, so the score is 0.
+
+    The question is made of the critic's input, and of nothing else.
+    """
+    reason = "it is too long to be shown to a model whole"
+    answer: JsonObject | None = None
+    if is_whole(given.output, LONGEST):  # what a model does not see, it does not approve
+        facts = [{"id": fact.id, "content": fact.content} for fact in given.evidence]
+        task = given.task.model_dump(mode="json")
+        data = fence([("Task", task), ("Output", given.output), ("Evidence", facts)], LONGEST)
+        asked = f"Dimension: {dimension.name}. {dimension.question}".strip()
+        text = f"{asked}\nIts minimum is {dimension.minimum}.\n{data}"
+        answer, reason, _ = yield from ask_by_schema("critique", SYSTEM, text, _ANSWER)
     if answer is None:
-        return Scored(
-            0.0,
-            (Fault(f"{dimension.name} could not be judged: the answer is not as asked for", None, "GLOBAL"),),
-        )
+        return Scored(0.0, (Fault(f"{dimension.name} could not be judged: {reason}", None, "GLOBAL"),))
     faults = tuple(
         Fault(
             item["problem"],

@@ -7,7 +7,7 @@ it is enough for a commit depends on how often people refused what the same mode
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -61,21 +61,11 @@ def _ask(location: str, text: str, evidence: Sequence[Evidence]) -> Inquiry[Text
     unsure = TextJudgement(location=location, says="unsure", reason="it is too long to be shown whole")
     if not is_whole(text, LONGEST) or not is_whole(facts, LONGEST):
         return unsure
-    question = Question(
-        purpose="judge",
-        system=SYSTEM,
-        messages=(Message(text=fence([("Evidence", facts), ("Text", text)], LONGEST)),),
-        answer_schema=_ANSWER,
-        max_tokens=1_024,
-    )
-    try:
-        reply = yield question
-    except ModelFault as fault:
-        return unsure.model_copy(update={"reason": fault.message})
-    answer = read_answer(reply.text, _ANSWER)
-    if answer is None:
-        return unsure.model_copy(update={"reason": "the answer is not as asked for", "model": reply.model})
-    return TextJudgement(location=location, model=reply.model, **answer)
+    shown = fence([("Evidence", facts), ("Text", text)], LONGEST)
+    said = yield from ask_by_schema("judge", SYSTEM, shown, _ANSWER)
+    if said.answer is None:
+        return unsure.model_copy(update={"reason": said.reason, "model": said.model})
+    return TextJudgement(location=location, model=said.model, **said.answer)
 
 
 def may_vouch(model: str, records: Mapping[str, Any], rules: QualityRules) -> bool:
@@ -85,11 +75,31 @@ def may_vouch(model: str, records: Mapping[str, Any], rules: QualityRules) -> bo
     return is_known and record.refused <= rules.max_judge_error * record.passed
 
 
-def read_answer(text: str, schema: JsonObject) -> JsonObject | None:
-    """Return the object that a model answered with; None if it is not what was asked for."""
+class Said(NamedTuple):
+    """What a model answered; where there is no usable answer, the reason."""
+
+    answer: JsonObject | None
+    reason: str = ""
+    model: str = ""
+
+
+def ask_by_schema(purpose: str, system: str, text: str, schema: JsonObject) -> Inquiry[Said]:
+    """Ask a model for an answer by a schema."""
+    question = Question(
+        purpose=purpose,
+        system=system,
+        messages=(Message(text=text),),
+        answer_schema=schema,
+        max_tokens=1_024,
+    )
     try:
-        value: Any = orjson.loads(text)
+        reply = yield question
+    except ModelFault as fault:
+        return Said(None, fault.message)
+    try:
+        answer = as_object(orjson.loads(reply.text))
     except orjson.JSONDecodeError:
-        return None
-    answer = as_object(value)
-    return None if answer is None or schemas.faults(canonical(schema).decode(), answer) else answer
+        answer = None
+    if answer is None or schemas.faults(canonical(schema).decode(), answer):
+        return Said(None, "the answer is not as asked for", reply.model)
+    return Said(answer, model=reply.model)

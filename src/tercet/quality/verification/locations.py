@@ -16,12 +16,17 @@ _RANGE = re.compile(r"char=(\d{1,15}),(\d{1,15})")
 class Location(NamedTuple):
     """A place in an output."""
 
-    pointer: str
+    pointer: str = ""
     start: int | None = None
     end: int | None = None
 
+    @property
+    def is_range(self) -> bool:
+        """Whether it is a part of a text."""
+        return self.start is not None
+
     def __str__(self) -> str:
-        if self.start is not None and self.end is not None:
+        if self.is_range:
             return f"{self.pointer}#char={self.start},{self.end}"
         return f"{self.pointer}#" if "#" in self.pointer else self.pointer
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from tercet.contracts.outputs.quality import Defect, RootCauseClass
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.materials import Materials
-from tercet.quality.repair.regions import Edit, Region
+from tercet.quality.repair.regions import Edit
 from tercet.quality.repair.rules.coercion import coerce
 from tercet.quality.repair.rules.redaction import redact
 from tercet.quality.repair.rules.sections import add_section, replace_value
+from tercet.quality.verification.locations import Location
 
 _C = RootCauseClass
 
@@ -24,7 +25,7 @@ RULES: dict[RootCauseClass, tuple[str, ...]] = {
 
 
 def propose(
-    output: JsonObject, defect: Defect, cause: RootCauseClass, place: Region | None, materials: Materials
+    output: JsonObject, defect: Defect, cause: RootCauseClass, place: Location | None, materials: Materials
 ) -> dict[str, tuple[Edit, ...]]:
     """Return what the rules for a class would change, by their names; those that do not apply propose nothing."""
     proposed = {name: _edits(name, output, defect, place, materials) for name in RULES.get(cause, ())}
@@ -32,7 +33,7 @@ def propose(
 
 
 def _edits(
-    name: str, output: JsonObject, defect: Defect, place: Region | None, materials: Materials
+    name: str, output: JsonObject, defect: Defect, place: Location | None, materials: Materials
 ) -> tuple[Edit, ...]:
     match name:
         case "coerce":

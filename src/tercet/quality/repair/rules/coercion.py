@@ -18,7 +18,8 @@ from tercet.contracts.values.pointer import value_at
 from tercet.contracts.values.references import Place
 from tercet.policy.schemas import Fault, faults
 from tercet.quality.repair.materials import Materials, only
-from tercet.quality.repair.regions import Edit, Region, splice
+from tercet.quality.repair.regions import Edit, splice
+from tercet.quality.verification.locations import Location
 
 _ROUNDS = 8
 """One repaired fault may uncover another, so often."""
@@ -28,7 +29,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,15}|[0-9]{1,3}(?:,[0-9]{3}){1,4})(?:\.[0-
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 
 
-def coerce(output: JsonObject, place: Region | None, materials: Materials) -> tuple[Edit, ...]:
+def coerce(output: JsonObject, place: Location | None, materials: Materials) -> tuple[Edit, ...]:
     """Edits that give what is at a place, or the whole output, its form; none unless all of it can be given."""
     if materials.schema is None:
         return ()
@@ -47,7 +48,7 @@ def coerce(output: JsonObject, place: Region | None, materials: Materials) -> tu
     return ()
 
 
-def _concerns(fault: Fault, place: Region | None) -> bool:
+def _concerns(fault: Fault, place: Location | None) -> bool:
     if place is None or not place.pointer:
         return True
     at = pointer.join(fault.place)
@@ -80,7 +81,7 @@ def _find_fault_edits(output: JsonObject, fault: Fault, materials: Materials) ->
         case "type" | "enum" | "const":
             new = _coerce_value(value, schema)
             if new is not None:
-                yield Edit(region=Region(pointer=at), replacement=new)
+                yield Edit(region=Location(pointer=at), replacement=new)
         case _:
             return
 
@@ -92,7 +93,7 @@ def _fill_missing(at: str, value: Any, schema: JsonObject, materials: Materials)
         if isinstance(name, str) and name not in members:
             new = _unambiguous(name, _dereference(materials.schema or {}, properties.get(name)), materials)
             if new is not None:
-                yield Edit(region=Region(pointer=at + pointer.join([name])), replacement=new)
+                yield Edit(region=Location(pointer=at + pointer.join([name])), replacement=new)
 
 
 def _unambiguous(name: str, schema: JsonObject, materials: Materials) -> Any:
@@ -117,7 +118,7 @@ def _prune(at: str, value: Any, schema: JsonObject) -> Iterator[Edit]:
         return  # which names they allow is for the validator to say, whose patterns are not Python's
     for name in as_object(value) or {}:
         if name not in known:
-            yield Edit(region=Region(pointer=at + pointer.join([name])), is_removal=True)
+            yield Edit(region=Location(pointer=at + pointer.join([name])), is_removal=True)
 
 
 def _coerce_value(value: Any, schema: JsonObject) -> Any:

@@ -10,7 +10,8 @@ import unicodedata
 from collections.abc import Iterator
 
 from tercet.contracts.shape import JsonObject
-from tercet.quality.repair.regions import Edit, Region, from_the_end, text_at, texts
+from tercet.quality.repair.regions import Edit, from_the_end, text_at, texts
+from tercet.quality.verification.locations import Location
 
 REDACTED = "[redacted]"
 _SECRETS = re.compile(
@@ -32,7 +33,7 @@ _RUN = re.compile(r"[^\s\"'`<>()\[\]{},;]+")
 _ENDS = ".:!?"
 
 
-def redact(output: JsonObject, place: Region | None) -> tuple[Edit, ...]:
+def redact(output: JsonObject, place: Location | None) -> tuple[Edit, ...]:
     """Edits that take the secrets at a place out, and the same ones everywhere else; without a place, all known kinds."""
     if place is not None and place.is_range and not _shown(output, place):
         return (Edit(region=place, replacement=""),)
@@ -40,19 +41,19 @@ def redact(output: JsonObject, place: Region | None) -> tuple[Edit, ...]:
     edits: list[Edit] = []
     for where in texts(output):
         edits += [
-            Edit(region=Region(pointer=where, start=start, end=end), replacement=REDACTED)
+            Edit(region=Location(pointer=where, start=start, end=end), replacement=REDACTED)
             for start, end in _occurrences(text_at(output, where) or "", found)
         ]
     return from_the_end(edits)
 
 
-def _shown(output: JsonObject, place: Region) -> str:
+def _shown(output: JsonObject, place: Location) -> str:
     """Return what a reader sees of a range: nothing of characters that only steer the text."""
     text = (text_at(output, place.pointer) or "")[place.start : place.end]
     return "".join(char for char in text if unicodedata.category(char) != "Cf")
 
 
-def _at(output: JsonObject, place: Region | None) -> Iterator[str]:
+def _at(output: JsonObject, place: Location | None) -> Iterator[str]:
     places = texts(output) if place is None else [place.pointer]
     for where in places:
         text = text_at(output, where) or ""

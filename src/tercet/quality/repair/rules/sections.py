@@ -12,12 +12,13 @@ from tercet.contracts.outputs.repair import SectionTemplate
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.text.words import is_only_headings
 from tercet.quality.repair.materials import Materials
-from tercet.quality.repair.regions import Edit, Region, headings, text_at, texts
+from tercet.quality.repair.regions import Edit, headings, text_at, texts
 from tercet.quality.verification.authored import section_words
+from tercet.quality.verification.locations import Location
 
 
 def replace_value(
-    output: JsonObject, defect: Defect, place: Region | None, materials: Materials
+    output: JsonObject, defect: Defect, place: Location | None, materials: Materials
 ) -> tuple[Edit, ...]:
     """Return the edit that puts the slot of the only declared value that a sentence names in the place of a wrong one."""
     slot = materials.slots.get(defect.location or "")
@@ -27,7 +28,7 @@ def replace_value(
 
 
 def add_section(
-    output: JsonObject, defect: Defect, place: Region | None, materials: Materials
+    output: JsonObject, defect: Defect, place: Location | None, materials: Materials
 ) -> tuple[Edit, ...]:
     """Return the edit that adds the section a defect misses; none if it is not clear which, or where."""
     where = _text_of(output, place)
@@ -39,10 +40,10 @@ def add_section(
         return ()
     at = _position(text, missing)
     new = _set_off(text, at, section_words(missing))
-    return (Edit(region=Region(pointer=where, start=at, end=at), replacement=new),)
+    return (Edit(region=Location(pointer=where, start=at, end=at), replacement=new),)
 
 
-def _text_of(output: JsonObject, place: Region | None) -> str | None:
+def _text_of(output: JsonObject, place: Location | None) -> str | None:
     if place is not None and text_at(output, place.pointer) is not None:
         return place.pointer
     found = texts(output)
