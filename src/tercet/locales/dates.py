@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from datetime import date
 from functools import lru_cache
-from typing import NamedTuple
 
 from tercet.locales.plain_text import ORDINAL, WEAK, level
 from tercet.locales.vocabulary import Vocabulary
@@ -40,39 +39,35 @@ _WORD_BEFORE = re.compile(r"([^\W\d_]*[^\s\w]|[^\W\d_]+)[ \xa0]?$")
 _INVALID = "invalid"
 
 
-class ReadDate(NamedTuple):
-    """A date or time and its place."""
-
-    start: int
-    end: int
-    value: str
+Found = tuple[int, int, str]
+"""Where a date or time begins and ends, and its value."""
 
 
-def read_dates(text: str, words: Vocabulary) -> Iterator[ReadDate]:
+def read_dates(text: str, words: Vocabulary) -> Iterator[Found]:
     """Find dates in a level text: `2026-05-04`, `--05-04` without a year, `2026-05` without a day."""
     for match in _NUMERIC.finditer(text):
         if match["da"] and _is_behind_currency(text, match.start(), words):
             continue  # €4.01 at the end of a sentence
         if value := _numeric_value(match, words):
-            yield ReadDate(match.start(), match.end(), value)
+            yield (match.start(), match.end(), value)
     for match in _WITH_SIGNS.finditer(text):
         year, month = match["y"] or match["fy"] or "-", int(match["m"] or match["fm"])
         day = f"-{int(match['d']):02}" if match["d"] else ""
-        yield ReadDate(match.start(), match.end(), f"{year}-{month:02}{day}")
+        yield (match.start(), match.end(), f"{year}-{month:02}{day}")
     for match in _END_OF_YEAR.finditer(text):
-        yield ReadDate(match.start("y"), match.end("y"), f"{match['y']}-{'01' if match['first'] else '12'}")
+        yield (match.start("y"), match.end("y"), f"{match['y']}-{'01' if match['first'] else '12'}")
     for pattern in _named_patterns(words):
         for match in pattern.finditer(text):
             yield from _named_dates(match, words)
 
 
-def read_times(text: str, words: Vocabulary) -> Iterator[ReadDate]:
+def read_times(text: str, words: Vocabulary) -> Iterator[Found]:
     """Find times of day, as hours and minutes."""
     for match in _TIMES[words.decimal if words.decimal in _TIMES else "."].finditer(text):
         hour, half = int(match["h"]), match["half"]
         if half and 1 <= hour <= 12:
             hour = hour % 12 + (12 if half == "p" else 0)
-        yield ReadDate(match.start(), match.end(), f"{hour:02}:{match['mi'] or match['dm'] or '00'}")
+        yield (match.start(), match.end(), f"{hour:02}:{match['mi'] or match['dm'] or '00'}")
 
 
 def _is_behind_currency(text: str, start: int, words: Vocabulary) -> bool:
@@ -119,24 +114,22 @@ def _named_patterns(words: Vocabulary) -> tuple[re.Pattern[str], ...]:
     )  # fmt: skip
 
 
-def _named_dates(match: re.Match[str], words: Vocabulary) -> Iterator[ReadDate]:
+def _named_dates(match: re.Match[str], words: Vocabulary) -> Iterator[Found]:
     groups = match.groupdict()
     month = words.months[level(match["m"]).rstrip(".")]
     year = _year((groups.get("y") or "").lstrip("'"))
     if groups.get("d") is None:
-        yield ReadDate(match.start(), match.end(), f"{year}-{month:02}")
+        yield (match.start(), match.end(), f"{year}-{month:02}")
         return
     prefix = year or "-"
     start = match.start()
     for name in ("from", "till"):
         if groups.get(name):
-            yield ReadDate(match.start(name), match.end(name), f"{prefix}-{month:02}-{int(groups[name]):02}")
+            yield (match.start(name), match.end(name), f"{prefix}-{month:02}-{int(groups[name]):02}")
             start = match.start("d") if name == "from" else start
     value = f"{prefix}-{month:02}-{int(match['d']):02}"
     end = match.start("till") - 1 if groups.get("till") else match.end()
-    yield ReadDate(
-        start, end, value if _weekday_agrees(value, groups.get("w"), words) else f"{value} {_INVALID}"
-    )
+    yield (start, end, value if _weekday_agrees(value, groups.get("w"), words) else f"{value} {_INVALID}")
 
 
 def _weekday_agrees(value: str, weekday: str | None, words: Vocabulary) -> bool:

@@ -153,7 +153,8 @@ def _join_measures(scan: Scan, known: Iterable[KnownValue]) -> None:
         for value in known
         if value.unit in SIZES and value.value
     }
-    measured = sorted(each for each in scan.found if each.unit in SIZES and each.value != UNREAD)
+    measured = [each for each in scan.found if each.unit in SIZES and each.value != UNREAD]
+    measured.sort(key=lambda each: each.start)
     for first, second in pairwise(measured if sizes else ()):
         (measure, size), (other, least) = SIZES[first.unit], SIZES[second.unit]
         gap = scan.original[first.end : second.start].replace("\xa0", " ")
@@ -165,7 +166,7 @@ def _join_measures(scan: Scan, known: Iterable[KnownValue]) -> None:
             scan.found.remove(second)
             total = f"{(sum(amounts) / least).normalize():f}"
             at = scan.found.index(first)
-            scan.found[at] = first._replace(end=second.end, value=total, unit=second.unit)
+            scan.found[at] = scan.token(first.start, second.end, first.kind, total, second.unit)
 
 
 def _identifier_around(scan: Scan, start: int, end: int) -> tuple[int, int] | None:

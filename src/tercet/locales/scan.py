@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from tercet.contracts.documents import TextToken, TokenKind
 from tercet.locales.plain_text import PlainText, level, read_plain
@@ -12,14 +11,6 @@ from tercet.quality.words import word_ranges
 
 MAX_TOKENS = 5_000
 """Tokens of one text; what follows is one token that nothing equals, so that no one takes it for read."""
-
-
-class _Taken(NamedTuple):
-    start: int
-    end: int
-    kind: TokenKind
-    value: str
-    unit: str
 
 
 @dataclass
@@ -32,7 +23,7 @@ class Scan:
     flat: str
     words: list[tuple[str, int, int]]
     taken: bytearray
-    found: list[_Taken] = field(default_factory=list[_Taken])
+    found: list[TextToken] = field(default_factory=list[TextToken])
     unread: int | None = None
     """Where reading ended, because there were too many tokens."""
 
@@ -53,27 +44,22 @@ class Scan:
         """Take a range as a token, unless something of it is taken."""
         if self.is_free(start, end):
             self.skip(start, end)
-            self.found.append(_Taken(*self.plain.span(start, end), kind, value, unit))
+            self.found.append(self.token(*self.plain.span(start, end), kind, value, unit))
+
+    def token(self, start: int, end: int, kind: TokenKind, value: str, unit: str = "") -> TextToken:
+        """Return a range of the original as a token."""
+        text = self.original[start:end]
+        return TextToken(start=start, end=end, text=text, kind=kind, value=value, unit=unit)
 
     def tokens(self) -> tuple[TextToken, ...]:
         """Return what was found, in the order of the text."""
-        found = sorted(self.found)
+        found = sorted(self.found, key=lambda each: each.start)
         ends = [found[MAX_TOKENS].start] if len(found) > MAX_TOKENS else []
         ends += [] if self.unread is None else [self.plain.starts[self.unread]]
         if ends:
-            unread = _Taken(min(ends), len(self.original), "identifier", "", "")
+            unread = self.token(min(ends), len(self.original), "identifier", "")
             found = [*(each for each in found if each.end <= unread.start), unread]
-        return tuple(
-            TextToken(
-                start=each.start,
-                end=each.end,
-                text=self.original[each.start : each.end],
-                kind=each.kind,
-                value=each.value,
-                unit=each.unit,
-            )
-            for each in found
-        )
+        return tuple(found)
 
 
 def begin_scan(text: str, vocabulary: Vocabulary) -> Scan:

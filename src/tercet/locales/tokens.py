@@ -57,10 +57,10 @@ def read_tokens(text: str, words: Vocabulary, known: Sequence[KnownValue]) -> tu
     _skip_named_numbers(scan, known)
     for match in ACCOUNT.finditer(scan.text):
         scan.add(match.start(), match.end(), "account", alphanumeric(match[0]))
-    for found in read_dates(scan.flat, words):
-        scan.add(found.start, found.end, "date", found.value)
-    for found in read_times(scan.flat, words):
-        scan.add(found.start, found.end, "time", found.value)
+    for start, end, value in read_dates(scan.flat, words):
+        scan.add(start, end, "date", value)
+    for start, end, value in read_times(scan.flat, words):
+        scan.add(start, end, "time", value)
     for match in _PHONE.finditer(scan.text):
         if (number := _phone(match[0])) is not None:
             scan.add(match.start(), match.end(), "phone", number)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
+import orjson
 from babel import Locale, UnknownLocaleError
 from babel.numbers import get_currency_name, get_currency_symbol
 
@@ -260,24 +261,12 @@ def _is_unit_name(name: tuple[str, ...]) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _cached(
-    locale: str,
-    units: tuple[tuple[str, str, str, str], ...],
-    currencies: tuple[str, ...],
-    used: tuple[str, ...],
-) -> Vocabulary:
-    table: dict[str, dict[str, PluralForms]] = {}
-    for unit, language, category, pattern in units:
-        table.setdefault(unit, {}).setdefault(language, {})[category] = pattern
-    return Vocabulary(parse_locale(locale), table, currencies, used)
+def _cached(locale: str, units: bytes, currencies: tuple[str, ...], used: tuple[str, ...]) -> Vocabulary:
+    return Vocabulary(parse_locale(locale), orjson.loads(units), currencies, used)
 
 
 def vocabulary(locale: str, units: Units, currencies: Iterable[str], used_units: Iterable[str]) -> Vocabulary:
     """Return the vocabulary of a locale; it is made once for the same arguments."""
-    rows = [
-        (unit, language, category, pattern)
-        for unit, languages in units.items()
-        for language, forms in languages.items()
-        for category, pattern in forms.items()
-    ]
-    return _cached(locale, tuple(rows), tuple(sorted(set(currencies))), tuple(sorted(set(used_units))))
+    return _cached(
+        locale, orjson.dumps(units), tuple(sorted(set(currencies))), tuple(sorted(set(used_units)))
+    )

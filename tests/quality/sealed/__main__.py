@@ -24,6 +24,7 @@ from tercet.locales import read_text
 from tercet.models.model import Model
 from tercet.quality.screen import screen
 from tercet.quality.values import known_values
+from tercet.view.gate import gate_view
 
 HERE = Path(__file__).parent
 STATUSES = ("bound", "found", "elsewhere", "unknown")
@@ -61,6 +62,10 @@ class Outcome:
     """Whether every value that was right in the draft is in the final text."""
     undone: Sequence[str] = ()
     """The right values that a repair lost before it was undone."""
+    gate: str = ""
+    """The kind of the gate at which a person is asked: `output` or `escalation`."""
+    shown: str = ""
+    """The letter as that person sees it."""
 
     @property
     def flagged(self) -> list[str]:
@@ -83,6 +88,10 @@ class Outcome:
     def is_unchanged(self) -> bool:
         """Whether no repair has changed the text."""
         return self.final == self.draft
+
+    def is_sent(self, *gates: str) -> bool:
+        """Whether nobody was asked, or a person at a gate of one of these kinds, who sees the draft unchanged."""
+        return self.is_committed or (self.gate in gates and self.shown == self.draft)
 
     def finds(self, token: str) -> bool:
         """Whether a token was flagged, alone or as a part of a longer one."""
@@ -139,6 +148,8 @@ async def run_letter(case: Case, repairers: Sequence[Model] = ()) -> Outcome:
         result = await runtime.run(request, plan=plan)
         state = await runtime.state(result.session_id)
         history = await load_history(runtime.journal, state.start.tenant, result.session_id)
+    gate = next(iter(state.gates.values()), None)
+    produced = gate_view(gate, state, is_open=True).produced if gate else None
     reads = [each for each in history.events if isinstance(each, e.OutputsRead)]
     said = [each for each in history.events if isinstance(each, e.OutputsVerified)]
     verdicts = [VerificationVerdict.model_validate(each.verdict) for each in said]
@@ -154,6 +165,8 @@ async def run_letter(case: Case, repairers: Sequence[Model] = ()) -> Outcome:
         verdict=verdicts[0] if verdicts else None,
         undone=[each.undone for each in reads if each.undone],
         is_lossless=all(not before - after for before, after in pairwise(right)),
+        gate=gate.kind if gate else "",
+        shown=str(produced.outputs.get("letter", "")) if produced else "",
     )
 
 
@@ -178,19 +191,20 @@ def report_letters(found: Sequence[Outcome]) -> None:
     )
     share("faults without a token that were noticed", [each.is_alarmed for each in faults])
     share("false alarms on right letters", [each.is_alarmed for each in right], "<= 0.05")
-    kept = [each.is_committed or (each.status == "awaiting_gate" and each.is_unchanged) for each in right]
-    share("right outputs committed, or sent to a person unchanged", kept, ">= 0.98")
     share(
-        "the same, with those that were escalated to a person unchanged",
-        [each.is_unchanged for each in right],
+        "right outputs committed, or sent to a person unchanged",
+        [each.is_sent("output", "escalation") for each in right],
+        ">= 0.98",
     )
+    share("the same, at the gate for outputs alone", [each.is_sent("output") for each in right])
     share(
         "right outputs built from slots committed automatically",
         [each.is_committed for each in slots],
         ">= 0.95",
     )
     count_and_list("repairs that lost a right value", found, lambda each: not each.is_lossless, "0")
-    share("letters sent to a person", [each.status == "awaiting_gate" for each in found])
+    share("letters sent to a person at the gate for outputs", [each.gate == "output" for each in found])
+    share("letters escalated to a person", [each.gate == "escalation" for each in found])
     print("how sessions stand:", dict(Counter((each.case["kind"], each.status) for each in found)))
     if "--details" in sys.argv:
         for each in found:
