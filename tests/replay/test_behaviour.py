@@ -126,9 +126,9 @@ def test_a_rule_of_a_later_version_is_not_guessed(
     assert told.value.code == "newer_rules"
 
 
-OLDER = tuple(number for number in CURRENT if number != Behaviour.OUTPUTS_PLACED)
+OLDER = tuple(number for number in CURRENT if number != Behaviour.OUTPUTS_REPAIRED_PLAINLY)
 OLDEST = tuple(number for number in OLDER if number != Behaviour.OUTPUTS_SCREENED)
-EARLIER = f"outputs judged by rules before {int(Behaviour.OUTPUTS_PLACED)}"
+EARLIER = f"outputs judged by rules before {int(Behaviour.OUTPUTS_REPAIRED_PLAINLY)}"
 
 
 @pytest.mark.req("R271", "R273")

@@ -412,12 +412,12 @@ _JUDGING: dict[type[Judged], type[c.Command]] = {
 }
 
 
-_EARLIER = f"outputs judged by rules before {int(Behaviour.OUTPUTS_PLACED)}"
+_EARLIER = f"outputs judged by rules before {int(Behaviour.OUTPUTS_REPAIRED_PLAINLY)}"
 
 
 def judged_earlier(run: RecordedRun) -> bool:
     """Return whether the outputs of a run were judged by rules that no longer exist."""
-    return Behaviour.OUTPUTS_PLACED not in run.state.start.behaviour
+    return Behaviour.OUTPUTS_REPAIRED_PLAINLY not in run.state.start.behaviour
 
 
 def _outputs_judged(run: RecordedRun, event: Judged) -> Answered:

@@ -12,7 +12,7 @@ from tercet.contracts.outputs.repair import RepairResult, RepairRules, SectionTe
 from tercet.contracts.question import Inquiry, Question, Reply
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.escalation import Resources
-from tercet.quality.repair.materials import Materials
+from tercet.quality.repair.losses import Materials
 from tercet.quality.repair.phase import RepairCase
 from tercet.quality.repair.regions import headings
 

@@ -29,7 +29,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.quality.exit.decision import ExitFacts, exit_decision
 from tercet.quality.repair.causes import Circumstances
 from tercet.quality.repair.escalation import Resources
-from tercet.quality.repair.materials import Materials
+from tercet.quality.repair.losses import Materials
 from tercet.quality.repair.phase import RepairCase, repair_output, with_feedback
 from tercet.quality.repair.rates import record
 

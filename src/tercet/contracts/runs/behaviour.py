@@ -153,6 +153,11 @@ class Behaviour(IntEnum):
     suggests that. Marks of untrusted fields go through lists of any depth. Before, an `int64` was the kind of every other
     `int64`, and of no amount that was none, and a marked field inside a list that its mark did not name was trusted."""
 
+    OUTPUTS_REPAIRED_PLAINLY = 26
+    """A repair takes out every secret that the check of safety finds, encoded ones included, and fills a missing member
+    from its schema alone. A replay takes judgements by the earlier rules as recorded. Before, a shorter list of its own
+    decided what a secret is, and a value could be copied from evidence without being bound."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

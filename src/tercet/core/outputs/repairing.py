@@ -30,8 +30,7 @@ from tercet.core.outputs.review import OutputReview
 from tercet.core.state import State
 from tercet.quality.repair.causes import Circumstances
 from tercet.quality.repair.escalation import FEEDBACK, Resources
-from tercet.quality.repair.losses import Stated
-from tercet.quality.repair.materials import Materials
+from tercet.quality.repair.losses import Materials, Stated
 from tercet.quality.repair.phase import IsGone, RepairCase, repair_output, with_feedback
 from tercet.quality.repair.rechecking import SCHEMA, diagnose_form, form_of, gone_by, is_form_fixed
 from tercet.quality.repair.regions import Edit, headings, splice

@@ -1,4 +1,4 @@
-"""Losses of a repair: items, rows, required sections and correct values that it removed.
+"""The materials of a repair, and its losses: items, rows, required sections and correct values that it removed.
 
 A repair with a loss is undone. People see the remaining changes as a unified diff.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from difflib import unified_diff
-from itertools import chain
 from typing import Any, NamedTuple
 
 from tercet.contracts.documents import KnownValue, ReadText, TokenVerdict, find_slots
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.outputs.repair import SectionTemplate
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values.pointer import value_at
 from tercet.quality.repair.regions import headings, is_there, text_at, texts
@@ -46,6 +48,22 @@ class Stated(NamedTuple):
     slot: str = ""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Materials:
+    """What a repair may be made of, and what it must leave."""
+
+    schema: JsonObject | None = None
+    evidence: tuple[Evidence, ...] = ()
+    sections: tuple[SectionTemplate, ...] = ()
+    slots: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The slot that may take the place of a wrong value, by the value's location."""
+    guide: str = ""
+    """Which slots there are, for a model."""
+    required_sections: tuple[str, ...] = ()
+    stated: tuple[Stated, ...] = ()
+    """The values that the outputs state rightly."""
+
+
 def find_loss(
     before: JsonObject,
     after: JsonObject,
@@ -60,11 +78,7 @@ def find_loss(
     `may_drop` lets whole members go, which the schema does not know. A repair `by_rule` leaves every heading and sentence.
     """
     patterns = _COUNTED | _KEPT_BY_RULES if by_rule else _COUNTED
-    losses = chain(
-        _losses(before, after, sections, stated, patterns, may_drop=may_drop),
-        _lost_mentions(before, after, stated, may_drop=may_drop),
-    )
-    return next(losses, "")
+    return next(_losses(before, after, sections, stated, patterns, may_drop=may_drop), "")
 
 
 def _losses(
@@ -92,8 +106,9 @@ def _losses(
         for each in headings(old):
             if each.title.casefold() in required - kept:
                 yield f"the section {each.title!r} of {where}"
-    for each in stated:
-        if is_judged(each.pointer) and not _is_stated(each, str(value_at(after, each.pointer) or "")):
+    for each in dict.fromkeys(stated):
+        old, new = (str(value_at(outputs, each.pointer) or "") for outputs in (before, after))
+        if is_judged(each.pointer) and _count_mentions(each, new) < _count_mentions(each, old):
             yield f"{each.text[:80]!r} of {each.pointer}"
 
 
@@ -102,19 +117,8 @@ _NOT_WITHIN_AFTER = r"(?!\w|[.,'’\xa0\u202f]\d)"
 """Around a value: it is not part of a longer word or number."""
 
 
-def _lost_mentions(
-    before: JsonObject, after: JsonObject, stated: Sequence[Stated], *, may_drop: bool
-) -> Iterator[str]:
-    """Yield the values that a text states less often than before: `1` in `10` or `1,074.00` does not count, and a slot of it does."""
-    for each in dict.fromkeys(stated):
-        if may_drop and not is_there(after, each.pointer):
-            continue
-        old, new = (str(value_at(outputs, each.pointer) or "") for outputs in (before, after))
-        if _count_mentions(each, new) < _count_mentions(each, old):
-            yield f"{each.text[:80]!r} of {each.pointer}"
-
-
 def _count_mentions(value: Stated, text: str) -> int:
+    """Return how often a text states a value: `1` in `10` or `1,074.00` does not count, and a slot of it does."""
     alone = re.findall(rf"{_NOT_WITHIN_BEFORE}{re.escape(value.text)}{_NOT_WITHIN_AFTER}", text)
     return len(alone) + sum(slot.name == value.slot for slot in find_slots(text))
 
@@ -125,10 +129,6 @@ def _list_lengths(value: Any, place: str = "") -> Iterator[tuple[str, int]]:
     members = as_object(value) or dict(enumerate(items or ()))
     for key, member in members.items():
         yield from _list_lengths(member, f"{place}/{str(key).replace('~', '~0').replace('/', '~1')}")
-
-
-def _is_stated(value: Stated, text: str) -> bool:
-    return value.text in text or value.slot in {slot.name for slot in find_slots(text)}
 
 
 def lost_value(before: ReadText, after: ReadText, known: Sequence[KnownValue]) -> str:

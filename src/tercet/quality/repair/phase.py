@@ -47,8 +47,7 @@ from tercet.quality.repair.escalation import (
     notice,
     rung_of,
 )
-from tercet.quality.repair.losses import find_loss
-from tercet.quality.repair.materials import Materials
+from tercet.quality.repair.losses import Materials, find_loss
 from tercet.quality.repair.prompts import (
     WARM,
     Errand,

@@ -14,7 +14,7 @@ from tercet.contracts.text.pasted import Data, Piece, find_mark, is_whole, join,
 from tercet.contracts.values.plain import not_plain
 from tercet.contracts.values.pointer import value_at
 from tercet.quality.repair.causes import TYPICAL, Circumstances
-from tercet.quality.repair.materials import Materials
+from tercet.quality.repair.losses import Materials
 from tercet.quality.repair.regions import WHOLE, text_at
 from tercet.quality.repair.strategies import Option
 

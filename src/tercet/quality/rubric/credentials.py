@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tercet.contracts.text.encodings import decode_all
 
+NAMED = "named secret"
 _NAMED = (
     r"(?i:\b(?:api[_ -]?key|access[_ -]?key|secret(?:[_ -]?key)?|auth[_ -]?token|password|passwd|pwd)\b"
     r"[\"']?\s{0,3}(?:[:=]|is)\s{0,3}[\"']?)(?=[^\s\"',;]*[\d!@#$%^&*_-])[^\s\"',;]{8,200}"
@@ -33,7 +34,7 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("model provider key", r"\bsk-(?:[a-z]{2,10}-)?[A-Za-z0-9_-]{20,200}"),
         ("JSON web token", r"\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{5,1000}"),
         ("password in an address", r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,80}:[^\s/@]{3,80}@"),
-        ("named secret", _NAMED),
+        (NAMED, _NAMED),
     )
 )
 _TOKEN = re.compile(r"(?<![\w/+=.-])[A-Za-z0-9/+_-]{24,200}={0,2}(?![\w/+=-])")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tercet.contracts.outputs.quality import Defect, RootCauseClass
 from tercet.contracts.shape import JsonObject
-from tercet.quality.repair.materials import Materials
+from tercet.quality.repair.losses import Materials
 from tercet.quality.repair.regions import Edit
 from tercet.quality.repair.rules.coercion import coerce
 from tercet.quality.repair.rules.redaction import redact

@@ -1,13 +1,8 @@
-"""Giving an output the form that its schema asks for, where there is only one way to do so.
-
-A number that was written as text becomes one, a default is filled in, a word of a list gets its spelling, a member that
-the schema does not know is taken out. Nothing is guessed: where there are two ways, none is taken.
-"""
+"""Outputs in the form that their schema asks for, where there is exactly one. Nothing is guessed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -15,14 +10,11 @@ import orjson
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values import pointer
 from tercet.contracts.values.pointer import value_at
-from tercet.contracts.values.references import Place
-from tercet.policy.schemas import Fault, faults
-from tercet.quality.repair.materials import Materials, only
-from tercet.quality.repair.regions import Edit, splice
+from tercet.policy.schemas import faults
+from tercet.quality.repair.losses import Materials
+from tercet.quality.repair.regions import Edit, is_there, splice
 from tercet.quality.verification.locations import Location
 
-_ROUNDS = 8
-"""One repaired fault may uncover another, so often."""
 _MOST_REFERENCES = 32
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,15}|[0-9]{1,3}(?:,[0-9]{3}){1,4})(?:\.[0-9]{1,9})?")
@@ -30,115 +22,65 @@ _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def coerce(output: JsonObject, place: Location | None, materials: Materials) -> tuple[Edit, ...]:
-    """Edits that give what is at a place, or the whole output, its form; none unless all of it can be given."""
-    if materials.schema is None:
+    """Return the edit that gives what is at a place, or the whole output, its form; none unless all of it can be given."""
+    root, at = materials.schema, place.pointer if place else ""
+    part = _part(root or {}, at)
+    if root is None or (part is None and not is_there(output, at)):
         return ()
-    text = orjson.dumps(materials.schema).decode()
-    edits: list[Edit] = []
-    for _ in range(_ROUNDS):
-        found = [fault for fault in faults(text, output) if _concerns(fault, place)]
-        if not found:
-            return tuple(edits)
-        new = list(_find_edits(output, found, materials))
-        if not new:
-            return ()
-        for edit in new:
-            output = splice(output, edit)
-        edits += new
-    return ()
-
-
-def _concerns(fault: Fault, place: Location | None) -> bool:
-    if place is None or not place.pointer:
-        return True
-    at = pointer.join(fault.place)
-    if at == place.pointer or at.startswith(f"{place.pointer}/"):
-        return True
-    # A member that is missing, or should be, is the fault of what holds it.
-    holder, _, name = place.pointer.rpartition("/")
-    return at == holder and fault.keyword in ("required", "additionalProperties") and name in fault.message
-
-
-def _find_edits(output: JsonObject, found: list[Fault], materials: Materials) -> Iterator[Edit]:
-    seen: set[str] = set()
-    for fault in found:
-        for edit in _find_fault_edits(output, fault, materials):
-            # One change of a place at a time: the next round sees what is left.
-            if edit.region.pointer not in seen:
-                seen.add(edit.region.pointer)
-                yield edit
-
-
-def _find_fault_edits(output: JsonObject, fault: Fault, materials: Materials) -> Iterator[Edit]:
-    at = pointer.join(fault.place)
-    schema = _part(materials.schema or {}, fault.place)
     value = value_at(output, at)
-    match fault.keyword:
-        case "required":
-            yield from _fill_missing(at, value, schema, materials)
-        case "additionalProperties":
-            yield from _prune(at, value, schema)
-        case "type" | "enum" | "const":
-            new = _coerce_value(value, schema)
-            if new is not None:
-                yield Edit(region=Location(pointer=at), replacement=new)
-        case _:
-            return
+    new = None if part is None else _fit(root, part, value) if is_there(output, at) else _only_choice(part)
+    edit = Edit(region=Location(at), replacement=new, is_removal=part is None)
+    if part is not None and (new is None or orjson.dumps(new) == orjson.dumps(value)):
+        return ()
+    left = (pointer.join(fault.place) for fault in faults(orjson.dumps(root).decode(), splice(output, edit)))
+    return () if any(f"{each}/".startswith(f"{at}/") for each in left) else (edit,)
 
 
-def _fill_missing(at: str, value: Any, schema: JsonObject, materials: Materials) -> Iterator[Edit]:
-    members = as_object(value) or {}
-    properties = as_object(schema.get("properties")) or {}
-    for name in as_list(schema.get("required")) or ():
-        if isinstance(name, str) and name not in members:
-            new = _unambiguous(name, _dereference(materials.schema or {}, properties.get(name)), materials)
-            if new is not None:
-                yield Edit(region=Location(pointer=at + pointer.join([name])), replacement=new)
+def _fit(root: JsonObject, schema: Any, value: Any) -> Any:
+    """Return a value in the form of its schema, as far as that is clear."""
+    part = _dereference(root, schema)
+    if (items := as_list(value)) is not None:
+        listed = as_list(part.get("prefixItems")) or []
+        return [
+            _fit(root, listed[at] if at < len(listed) else part.get("items"), item)
+            for at, item in enumerate(items)
+        ]
+    if (members := as_object(value)) is None:
+        return _coerce_value(value, part)
+    known = as_object(part.get("properties")) or {}
+    kept = {
+        name: _fit(root, known.get(name), member)
+        for name, member in members.items()
+        if name in known or not _is_closed(part)
+    }
+    required = (name for name in as_list(part.get("required")) or () if name not in members)
+    filled = {name: _only_choice(_dereference(root, known.get(name))) for name in required}
+    return kept | {name: new for name, new in filled.items() if new is not None}
 
 
-def _unambiguous(name: str, schema: JsonObject, materials: Materials) -> Any:
-    """The only value that a missing member can have: what the schema says, or what all evidence says."""
-    if "default" in schema:
-        return schema["default"]
-    if "const" in schema:
-        return schema["const"]
-    choices = as_list(schema.get("enum")) or []
-    if len(choices) == 1:
-        return choices[0]
-    found = only(materials.members(name))
-    if found is None or not faults(orjson.dumps(schema).decode(), found):
-        return found
-    return _coerce_value(found, schema)
+def _is_closed(part: JsonObject) -> bool:
+    """Return whether other members than its own are a fault; which names patterns allow is for the validator to say."""
+    return part.get("additionalProperties") is False and not part.get("patternProperties")
 
 
-def _prune(at: str, value: Any, schema: JsonObject) -> Iterator[Edit]:
-    known = as_object(schema.get("properties")) or {}
-    patterns = as_object(schema.get("patternProperties"))
-    if patterns:
-        return  # which names they allow is for the validator to say, whose patterns are not Python's
-    for name in as_object(value) or {}:
-        if name not in known:
-            yield Edit(region=Location(pointer=at + pointer.join([name])), is_removal=True)
+def _only_choice(part: JsonObject) -> Any:
+    """Return the only value that the schema leaves a missing member; None if there are several."""
+    choices = as_list(part.get("enum")) or []
+    return part.get("default", part.get("const", choices[0] if len(choices) == 1 else None))
 
 
-def _coerce_value(value: Any, schema: JsonObject) -> Any:
-    """Return the value in the form that the schema asks for; None if there is none, or more than one."""
-    if "const" in schema:
-        return schema["const"]
-    choices = as_list(schema.get("enum"))
-    if choices is not None:
-        return _match_spelling(value, choices)
-    kinds = schema.get("type")
-    names = as_list(kinds) or [kinds]
-    found = [new for kind in names if (new := _as_kind(value, kind)) is not None]
-    return found[0] if len(found) == 1 else None
-
-
-def _match_spelling(value: Any, choices: list[Any]) -> Any:
-    if not isinstance(value, str):
-        return None
-    same = [choice for choice in choices if isinstance(choice, str) and _plain(choice) == _plain(value)]
-    return same[0] if len(same) == 1 else None
+def _coerce_value(value: Any, part: JsonObject) -> Any:
+    """Return a scalar in the form that its schema asks for; as it is, if there is none, or more than one."""
+    if "const" in part:
+        return part["const"]
+    if (choices := as_list(part.get("enum"))) is not None:
+        same = [each for each in choices if isinstance(each, str) and _plain(each) == _plain(str(value))]
+        return same[0] if len(same) == 1 and isinstance(value, str) else value
+    kinds = as_list(part.get("type")) or [part.get("type")]
+    if kinds == [None] or not faults(orjson.dumps({"type": kinds}).decode(), value):
+        return value
+    found = [new for kind in kinds if (new := _as_kind(value, kind)) is not None]
+    return found[0] if len(found) == 1 else value
 
 
 def _plain(word: str) -> str:
@@ -146,56 +88,48 @@ def _plain(word: str) -> str:
 
 
 def _as_kind(value: Any, kind: Any) -> Any:
+    text = value.strip() if isinstance(value, str) else ""
     match kind:
         case "integer":
-            return _as_integer(value)
+            return int(text) if _INTEGER.fullmatch(text) else None
         case "number":
-            return _as_number(value)
+            plain = text.replace(",", "") if _NUMBER.fullmatch(text) else ""
+            return (float(plain) if "." in plain else int(plain)) if plain else None
         case "boolean":
-            return _BOOLEANS.get(value.strip().casefold()) if isinstance(value, str) else None
+            return _BOOLEANS.get(text.casefold())
         case "string":
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             return orjson.dumps(value).decode() if is_number else None
         case "array":
-            is_scalar = isinstance(value, str | int | float)
-            return [value] if is_scalar else None
+            return [value] if isinstance(value, str | int | float) else None
         case _:
             return None
 
 
-def _as_integer(value: Any) -> int | None:
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else None
-    text = value.strip() if isinstance(value, str) else ""
-    return int(text) if _INTEGER.fullmatch(text) else None
-
-
-def _as_number(value: Any) -> float | int | None:
-    text = value.strip() if isinstance(value, str) else ""
-    if not _NUMBER.fullmatch(text):
-        return None
-    plain = text.replace(",", "")
-    return float(plain) if "." in plain else int(plain)
-
-
-def _part(schema: JsonObject, place: Place) -> JsonObject:
-    """The schema of what is at a place, as far as `properties`, `items` and local references lead there."""
-    part = _dereference(schema, schema)
-    for token in place:
+def _part(root: JsonObject, at: str) -> JsonObject | None:
+    """Return the schema of what is at a place, as far as `properties`, `items` and local references lead there; None for a
+    member that is a fault."""
+    part = _dereference(root, root)
+    for token in pointer.parts(at):
         inside = as_object(part.get("properties")) or {}
-        if isinstance(token, str):
-            part = _dereference(schema, inside.get(token, part.get("additionalProperties")))
-            continue
         listed = as_list(part.get("prefixItems")) or []
-        part = _dereference(schema, listed[token] if token < len(listed) else part.get("items"))
+        if token in inside:
+            inner = inside[token]
+        elif token.isdecimal() and ("items" in part or listed):
+            inner = listed[int(token)] if int(token) < len(listed) else part.get("items")
+        elif _is_closed(part):
+            return None
+        else:
+            inner = part.get("additionalProperties")
+        part = _dereference(root, inner)
     return part
 
 
-def _dereference(schema: JsonObject, part: Any) -> JsonObject:
+def _dereference(root: JsonObject, part: Any) -> JsonObject:
     for _ in range(_MOST_REFERENCES):
         found = as_object(part) or {}
         reference = found.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#"):
             return found
-        part = value_at(schema, reference[1:])
+        part = value_at(root, reference[1:])
     return {}

@@ -11,26 +11,13 @@ from collections.abc import Iterator
 
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.regions import Edit, from_the_end, text_at, texts
+from tercet.quality.rubric.credentials import NAMED, Secret, find_any_secrets
 from tercet.quality.verification.locations import Location
 
 REDACTED = "[redacted]"
-_SECRETS = re.compile(
-    r"""
-      -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]*PRIVATE\ KEY-----|\Z)
-    | \b(?:sk|pk|rk)[-_](?:live[-_]|test[-_]|proj[-_]|ant[-_])?[A-Za-z0-9_-]{12,}
-    | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b
-    | \bgh[pousr]_[A-Za-z0-9]{20,}
-    | \bgithub_pat_[A-Za-z0-9_]{20,}
-    | \bxox[abeoprs]-[A-Za-z0-9-]{10,}
-    | \bAIza[A-Za-z0-9_-]{30,}
-    | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*
-    | (?i:\bbearer\s+)(?P<bearer>[A-Za-z0-9._~+/-]{16,}=*)
-    | (?i:\b(?:api[ _-]?key|secret|token|password|passwd|pwd)\b\s*(?:is\s*)?[:=]\s*)["']?(?P<named>[^\s"',;]{6,})
-    """,
-    re.VERBOSE | re.DOTALL,
-)
 _RUN = re.compile(r"[^\s\"'`<>()\[\]{},;]+")
 _ENDS = ".:!?"
+_SEPARATOR = re.compile(r"[\s:=\"']+")
 
 
 def redact(output: JsonObject, place: Location | None) -> tuple[Edit, ...]:
@@ -54,33 +41,31 @@ def _shown(output: JsonObject, place: Location) -> str:
 
 
 def _at(output: JsonObject, place: Location | None) -> Iterator[str]:
-    places = texts(output) if place is None else [place.pointer]
-    for where in places:
+    """Yield the known secrets at a place; where a range touches none, the range itself, out to the ends of its words."""
+    for where in texts(output) if place is None else [place.pointer]:
         text = text_at(output, where) or ""
-        if place is None or place.start is None or place.end is None:
-            yield from (secret for secret, _, _ in secrets_in(text))
-        else:
-            yield from _overlapping(text, place.start, place.end)
+        known = [_value(text, each) for each in find_any_secrets(text) if _touches(place, each)]
+        yield from known
+        if known or place is None or place.start is None or place.end is None:
+            continue
+        runs = [
+            match for match in _RUN.finditer(text) if match.start() < place.end and place.start < match.end()
+        ]
+        whole = text[runs[0].start() : runs[-1].end()].rstrip(_ENDS) if runs else ""
+        # What is redacted goes wherever it stands again; a single letter stands everywhere.
+        yield from [whole] if len(whole) > 1 else []
 
 
-def _overlapping(text: str, start: int, end: int) -> list[str]:
-    """Return the known secrets that a range touches; where there is none, the range itself, out to the ends of its words."""
-    known = [secret for secret, low, high in secrets_in(text) if low < end and start < high]
-    runs = [match for match in _RUN.finditer(text) if match.start() < end and start < match.end()]
-    if known or not runs:
-        return known
-    whole = text[runs[0].start() : runs[-1].end()].rstrip(_ENDS)
-    # What is redacted goes wherever it stands again; a single letter stands everywhere.
-    return [whole] if len(whole) > 1 else []
+def _value(text: str, secret: Secret) -> str:
+    """Return a secret without the word that it is called by, which stays, and without the stop behind it."""
+    found = text[secret.start : secret.end].rstrip(_ENDS)
+    return _SEPARATOR.split(found)[-1] if secret.kind == NAMED else found
 
 
-def secrets_in(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the secrets of known kinds in a text, with where they stand."""
-    for match in _SECRETS.finditer(text):
-        group = match.lastgroup or 0
-        secret = match[group].rstrip(_ENDS)
-        if secret and secret != REDACTED:
-            yield secret, match.start(group), match.start(group) + len(secret)
+def _touches(place: Location | None, secret: Secret) -> bool:
+    if place is None or place.start is None or place.end is None:
+        return True
+    return secret.start < place.end and place.start < secret.end
 
 
 def _occurrences(text: str, secrets: set[str]) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from tercet.contracts.outputs.quality import Defect
 from tercet.contracts.outputs.repair import SectionTemplate
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.text.words import is_only_headings
-from tercet.quality.repair.materials import Materials
+from tercet.quality.repair.losses import Materials
 from tercet.quality.repair.regions import Edit, headings, text_at, texts
 from tercet.quality.verification.authored import section_words
 from tercet.quality.verification.locations import Location
