@@ -24,7 +24,6 @@ from tercet.contracts.documents import (
     ValueType,
 )
 from tercet.contracts.mode import Trust
-from tercet.quality.changes import is_change, names_change
 from tercet.quality.contexts import Range, Segment, Segments
 from tercet.quality.labels import (
     MAX_DISTANCE,
@@ -35,11 +34,11 @@ from tercet.quality.labels import (
     Occurrence,
     Phrase,
 )
-from tercet.quality.plainness import names_plainly
 from tercet.quality.series import pair_series
 from tercet.quality.values import CLDR_UNITS, NUMERIC, SIZES, UNREAD
-from tercet.quality.verification.locations import Location
+from tercet.quality.verification.places import Location
 from tercet.quality.verification.roles import owner_of
+from tercet.quality.wording import is_change, names_change, names_plainly
 from tercet.quality.words import alphanumeric, bare_word, fold, same_word, words_of
 
 _MAX_SOURCES = 10

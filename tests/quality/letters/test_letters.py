@@ -12,7 +12,7 @@ from tercet.locales import read_text
 from tercet.quality.repair.losses import Stated, find_loss
 from tercet.quality.screen import screen
 from tercet.quality.values import known_values
-from tercet.quality.verification.leaves import is_text
+from tercet.quality.verification.places import is_text
 
 from .corpus import read_letters
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
-from tercet.quality.verification.consistency import vote_by_similarity, vote_exactly
-from tercet.quality.verification.similarity import token_similarity
+from tercet.quality.verification.consistency import token_similarity, vote_by_similarity, vote_exactly
 
 
 @pytest.mark.req("R171")

@@ -34,7 +34,7 @@ from tercet.quality.rubric.safety import CARD, find_dangers
 from tercet.quality.rubric.scorers import Scored
 from tercet.quality.values import known_values
 from tercet.quality.verification import judge
-from tercet.quality.verification.locations import parse_location
+from tercet.quality.verification.places import parse_location
 from tercet.quality.verification.verification import verify_output
 
 from .interviews import interview

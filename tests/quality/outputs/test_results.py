@@ -12,7 +12,7 @@ from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.runs.run import Outcome, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.tool import ToolSpec
 from tercet.quality.values import known_values
-from tercet.quality.verification.leaves import is_text
+from tercet.quality.verification.places import is_text
 from tercet.quality.verification.results import StepResult, evidence_of, results_of
 
 CLAIM = "The total of order ord_881 is 74.00 EUR."

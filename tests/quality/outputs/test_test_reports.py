@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.outputs.quality import TestFailure, TestReport, TestResult
-from tercet.quality.verification.harness import hold_to
-from tercet.quality.verification.junit import MAX_BYTES, MAX_NAMES, find_comparison, pass_rate, read_junit
+from tercet.quality.verification.junit import (
+    MAX_BYTES,
+    MAX_NAMES,
+    find_comparison,
+    hold_to,
+    pass_rate,
+    read_junit,
+)
 from tercet.quality.verification.traces import analyse, find_frames, find_place
 
 SUITE = """

@@ -18,7 +18,7 @@ from tercet.contracts.outputs.rubric import VerificationSettings
 from tercet.contracts.values.pointer import follow
 from tercet.locales import read_text
 from tercet.quality.verification.authored import mark_authored, section_words
-from tercet.quality.verification.locations import Location, parse_location
+from tercet.quality.verification.places import Location, parse_location
 from tercet.quality.verification.verification import verify_output
 
 KNOWN = (

@@ -22,7 +22,7 @@ from tercet.quality.repair.regions import (
     texts,
     window,
 )
-from tercet.quality.verification.locations import Location
+from tercet.quality.verification.places import Location
 
 TEXT = "intro\n\n# One\n\na\nb\nc\n\n## Deep\n\nd\n\n# Two\n\ne\n"
 OUTPUT: dict[str, Any] = {

@@ -19,7 +19,7 @@ from tercet.contracts.outputs.repair import RepairRules, SuccessRates
 from tercet.quality.repair.rates import chance, prior, record
 from tercet.quality.repair.regions import locate
 from tercet.quality.repair.strategies import Option, choose, cost_of, fitting, model_options, region_for
-from tercet.quality.verification.locations import Location
+from tercet.quality.verification.places import Location
 
 TEXT = "# One\n\n" + "a line of it\n" * 20 + "\n# Two\n\n" + "another line\n" * 20
 OUTPUT: dict[str, Any] = {"text": TEXT, "total": 5}

@@ -15,7 +15,7 @@ from tercet.core.fold.quality import awaits_delivery
 from tercet.core.retrieval import failed_look_ups, missing_evidence
 from tercet.core.run import Run
 from tercet.core.state import Quality, State
-from tercet.quality.verification.harness import BEFORE_COMMIT
+from tercet.quality.verification.junit import BEFORE_COMMIT
 
 _COUNTED = frozenset(Phase) - {Phase.COMMIT, Phase.FAIL, Phase.HALT}
 

@@ -38,7 +38,7 @@ from tercet.quality.rubric.adversarial import EDGE_CASES
 from tercet.quality.rubric.critique import critique
 from tercet.quality.rubric.scorers import missing_faults
 from tercet.quality.values import slot_guide
-from tercet.quality.verification.locations import Location, parse_location
+from tercet.quality.verification.places import Location, parse_location
 from tercet.quality.verification.results import CLASSIFICATION, result_refs
 from tercet.quality.verification.traces import analyse
 

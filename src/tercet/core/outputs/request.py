@@ -13,7 +13,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.core.state import State
 from tercet.quality.exit.decision import TRIGGERS, recommend
 from tercet.quality.repair.losses import show_difference
-from tercet.quality.verification.locations import parse_location
+from tercet.quality.verification.places import parse_location
 
 MOST_TOKENS = 500
 """How many values of all texts together are shown; those that are refused come first."""

@@ -25,7 +25,7 @@ from tercet.core.config import RunConfig
 from tercet.core.outputs.grounds import TrustedSource, find_sources, grounds_of, put_in_order
 from tercet.core.state import State
 from tercet.quality.values import known_values
-from tercet.quality.verification.leaves import Leaf, is_text, leaves, names
+from tercet.quality.verification.places import Leaf, is_text, leaves, names
 from tercet.quality.verification.roles import is_field_name, is_one_word
 
 

@@ -18,7 +18,7 @@ from tercet.locales import decimal_mark, read_text
 from tercet.quality.repair.losses import lost_value
 from tercet.quality.repair.regions import Edit, splice
 from tercet.quality.verification.authored import mark_authored
-from tercet.quality.verification.locations import Location
+from tercet.quality.verification.places import Location
 from tercet.quality.verification.verification import is_within
 
 LONGEST = 400_000

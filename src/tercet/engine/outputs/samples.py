@@ -32,8 +32,7 @@ from tercet.engine.control import ActiveSession, unless_interrupted
 from tercet.engine.evidence.lookups import shortage
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.services import Services
-from tercet.quality.verification.harness import hold_to
-from tercet.quality.verification.junit import read_junit
+from tercet.quality.verification.junit import hold_to, read_junit
 
 
 class Trials:

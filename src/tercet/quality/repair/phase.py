@@ -61,7 +61,7 @@ from tercet.quality.repair.prompts import (
 from tercet.quality.repair.regions import WHOLE, Edit, follow_edit, locate, splice_all
 from tercet.quality.repair.rules import propose
 from tercet.quality.repair.strategies import Option, choose, model_options
-from tercet.quality.verification.locations import Location
+from tercet.quality.verification.places import Location
 
 OTHER_MODEL = "repair_by_another_model"
 """The purpose of a question that the models before could not answer well enough: another one is to be asked."""

@@ -12,7 +12,7 @@ from tercet.contracts.shape import JsonObject, as_list
 from tercet.contracts.values import pointer
 from tercet.policy.schemas import Fault, faults
 from tercet.quality.repair.regions import locate
-from tercet.quality.verification.locations import Location
+from tercet.quality.verification.places import Location
 
 Diagnose = Callable[[JsonObject], CritiqueDiagnosis]
 

@@ -20,8 +20,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values import pointer
 from tercet.contracts.values.pointer import PointerError, value_at
-from tercet.quality.verification.leaves import leaves
-from tercet.quality.verification.locations import Location
+from tercet.quality.verification.places import Location, leaves
 
 _RANGE = re.compile(r"(?P<place>.*?)[@#:](?:char=)?(?P<start>[0-9]{1,9})[-,:](?P<end>[0-9]{1,9})", re.DOTALL)
 _LINE = re.compile(r"(?P<place>.*?)(?:^|[@#: ])(?:L|line[ =])?(?P<line>[0-9]{1,9})", re.DOTALL)

@@ -17,7 +17,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.contracts.values.pointer import value_at
 from tercet.quality.repair.rates import chance
 from tercet.quality.repair.regions import WHOLE, Edit, is_precise, section, text_at, window
-from tercet.quality.verification.locations import Location
+from tercet.quality.verification.places import Location
 
 BYTES_PER_TOKEN = 4
 EDIT_PRICE = 1

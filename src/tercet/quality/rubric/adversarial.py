@@ -21,8 +21,7 @@ from tercet.contracts.values import pointer
 from tercet.contracts.values.canonical import canonical
 from tercet.quality.rubric.critique import Found
 from tercet.quality.verification.judge import ask_by_schema
-from tercet.quality.verification.leaves import leaves
-from tercet.quality.verification.locations import Location
+from tercet.quality.verification.places import Location, leaves
 
 DIMENSION = "adversarial"
 """The dimension of a defect that a planted text has brought to light in the outputs themselves."""

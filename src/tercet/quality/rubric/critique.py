@@ -24,8 +24,7 @@ from tercet.contracts.text.pasted import fence, is_whole
 from tercet.contracts.values import pointer
 from tercet.quality.rubric.scorers import SCORERS, Fault, Scored, score_safe
 from tercet.quality.verification.judge import ask_by_schema
-from tercet.quality.verification.leaves import leaves
-from tercet.quality.verification.locations import Location
+from tercet.quality.verification.places import Location, leaves
 
 MAX_DEFECTS = 50
 SAFETY = "safety"

@@ -16,8 +16,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.contracts.text.words import is_blank
 from tercet.contracts.values import pointer
 from tercet.quality.rubric.safety import CARD, Danger, find_dangers, mask
-from tercet.quality.verification.leaves import Leaf, leaves, names
-from tercet.quality.verification.locations import Location, parse_location
+from tercet.quality.verification.places import Leaf, Location, leaves, names, parse_location
 from tercet.quality.verification.verification import REFUSED
 
 _PARAGRAPH = re.compile(r"\S(?:(?!\n\s*\n).)*", re.DOTALL)

@@ -21,7 +21,7 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.values.references import Place
 from tercet.contracts.values.trust import is_marked
-from tercet.quality.verification.leaves import is_text, leaves
+from tercet.quality.verification.places import is_text, leaves
 
 CLASSIFICATION = "result"
 _UNFIT = re.compile(r"[#\s]+")

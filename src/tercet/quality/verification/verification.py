@@ -28,8 +28,7 @@ from tercet.policy import schemas
 from tercet.quality.missing import missing_parts
 from tercet.quality.rubric.safety import mask
 from tercet.quality.screen import is_arranged, screen
-from tercet.quality.verification.leaves import is_text
-from tercet.quality.verification.locations import Location
+from tercet.quality.verification.places import Location, is_text
 from tercet.quality.verification.records import find_misplaced
 from tercet.quality.verification.roles import check_role, is_plain_place
 
