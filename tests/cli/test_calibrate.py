@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tercet.contracts.outputs.exit import Weights
-from tercet.quality.exit.confidence import estimate
+from tercet.quality.exit import estimate
 
 from .harness import Tercet
 

@@ -11,7 +11,7 @@ import pytest
 from tercet.contracts.outputs.exit import Weights
 from tercet.engine.streams.experience import RECENT, Experience, Lesson, activate_weights, recall, teach
 from tercet.journal.opening import open_journal
-from tercet.quality.exit.confidence import DEFAULT_WEIGHTS
+from tercet.quality.exit import DEFAULT_WEIGHTS
 
 from .harness import REFUNDS, Tercet
 from .runs import Kitchen

@@ -10,7 +10,7 @@ from tercet.contracts.outputs.rubric import CritiqueInput, CritiqueTask
 from tercet.contracts.question import Question
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
-from tercet.quality.exit.confidence import estimate
+from tercet.quality.exit import estimate
 
 from .quality_desk import (
     BAD_TONE,

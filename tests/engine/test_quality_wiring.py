@@ -12,7 +12,7 @@ from tercet.core import events as e
 from tercet.engine.streams import experience
 from tercet.engine.streams.experience import Lesson
 from tercet.quality.control import quality_of
-from tercet.quality.exit.confidence import DEFAULT_WEIGHTS, estimate
+from tercet.quality.exit import DEFAULT_WEIGHTS, estimate
 
 from .quality_desk import THRESHOLDS, WRITE, desk, last, mended, model, of, rewritten
 from .test_quality_tests import MENDED, adding, carried

@@ -32,7 +32,7 @@ from tercet.core.dependencies import basis_of, evidence_in
 from tercet.core.events import BoundCompensation, EarlierCall, Need
 from tercet.core.fold.gate import acceptances
 from tercet.core.modifications import SETTABLE, settable
-from tercet.core.outputs.request import advise, request_approval
+from tercet.core.outputs.review import advise, request_approval
 from tercet.core.plans import read_plan
 from tercet.core.same_calls import shown_marks
 from tercet.core.state import Answer, OpenGate, State

@@ -12,7 +12,7 @@ from tercet.contracts.documents import KnownValue, ReadText
 from tercet.contracts.errors import extra_missing
 
 if TYPE_CHECKING:
-    from tercet.locales.slots import Author
+    from tercet.locales.reading import Author
     from tercet.locales.vocabulary import Units
 
 

@@ -11,10 +11,10 @@ import msgspec
 from tercet.contracts.control import ControlPrediction, OverCost
 from tercet.contracts.outputs.exit import BIAS, Confidence, ExitDecision
 from tercet.core import events as e
-from tercet.core.outputs.request import advise
+from tercet.core.outputs.review import advise
 from tercet.core.outputs.rounds import told_round
 from tercet.core.state import State
-from tercet.quality.exit.decision import recommend
+from tercet.quality.exit import recommend
 from tercet.view.diff import Lines, OutputChange, compare_outputs
 from tercet.view.events import RunData
 from tercet.view.phases import Grade, PhaseView, RepairView, helped_text, phase_view, read_phase

@@ -16,7 +16,7 @@ from tercet.core import events as e
 from tercet.core.events.gate import GateKind
 from tercet.core.events.plan import TurnAction
 from tercet.core.state import Answer, State
-from tercet.quality.exit.decision import TRIGGERS
+from tercet.quality.exit import TRIGGERS
 from tercet.view.text import count, duration_text, join_parts
 
 __all__ = (

@@ -22,9 +22,8 @@ from tercet.contracts.text.encodings import decode_all
 from tercet.contracts.values.canonical import canonical
 from tercet.policy import schemas
 from tercet.quality.rubric.adversarial import PROBES, imagine_edge_cases, judge_edge_cases, judge_probes
-from tercet.quality.rubric.credentials import find_any_secrets
 from tercet.quality.rubric.critique import critique, find_unsafe
-from tercet.quality.rubric.safety import find_dangers, mask
+from tercet.quality.rubric.safety import find_any_secrets, find_dangers, mask
 from tercet.testing.adversarial import make_edge_cases
 
 from .interviews import interview

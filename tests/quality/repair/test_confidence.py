@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.outputs.exit import FEATURES, FeatureName, OutcomeRow, Weights
-from tercet.quality.exit.calibration import LEAST_ROWS, cross_rate, fit, rate, reliability
-from tercet.quality.exit.confidence import DEFAULT_WEIGHTS, estimate, sigmoid
+from tercet.quality.exit import (
+    DEFAULT_WEIGHTS,
+    LEAST_ROWS,
+    cross_rate,
+    estimate,
+    fit,
+    rate,
+    reliability,
+    sigmoid,
+)
 from tercet.quality.repair.rates import distance, novelty, pattern_of
 
 GOOD: dict[FeatureName, float] = {"verify": 1.0, "evidence": 1.0, "critic": 1.0, "repairs": 0.0}

@@ -9,7 +9,7 @@ import pytest
 
 from tercet.contracts.decision import ConfidenceBands, Threshold, ThresholdName
 from tercet.contracts.outputs.exit import Disposition, ExitOutcome, HumanTrigger, Novelty
-from tercet.quality.exit.decision import ExitFacts, check_thresholds, disposition_of, exit_decision, recommend
+from tercet.quality.exit import ExitFacts, check_thresholds, disposition_of, exit_decision, recommend
 
 NAMES: tuple[ThresholdName, ...] = (
     "schema", "policy", "safety", "correctness", "completeness", "coherence", "test_pass_rate", "self_consistency",

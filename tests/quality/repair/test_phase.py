@@ -26,7 +26,7 @@ from tercet.contracts.outputs.quality import (
 from tercet.contracts.outputs.repair import Escalation, RepairResult, RepairRules, SuccessRates
 from tercet.contracts.question import ModelFault, Question, Reply
 from tercet.contracts.shape import JsonObject
-from tercet.quality.exit.decision import ExitFacts, exit_decision
+from tercet.quality.exit import ExitFacts, exit_decision
 from tercet.quality.repair.causes import Circumstances
 from tercet.quality.repair.escalation import Resources
 from tercet.quality.repair.losses import Materials

@@ -21,7 +21,7 @@ from tercet.quality.repair.phase import RepairCase, repair_output
 from tercet.quality.repair.rechecking import diagnose_form, form_of, is_form_fixed
 from tercet.quality.repair.regions import locate, splice_all
 from tercet.quality.repair.rules import REDACTED, propose, redact
-from tercet.quality.rubric.credentials import find_any_secrets
+from tercet.quality.rubric.safety import find_any_secrets
 from tercet.quality.verification.places import Location
 
 from .letter import drive

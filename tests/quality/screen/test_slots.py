@@ -13,7 +13,7 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.outputs.repair import SectionTemplate
 from tercet.locales import read_text
 from tercet.locales.formats import format_value
-from tercet.locales.slots import render
+from tercet.locales.reading import render
 from tercet.quality.screen import screen
 from tercet.quality.verification.authored import mark_authored, section_words
 

@@ -27,8 +27,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.outputs.exit import FEATURES, Weights
 from tercet.engine.streams.experience import Experience, activate_weights
 from tercet.executor.clock import SystemClock
-from tercet.quality.exit.calibration import Bin, Reliability, cross_rate, fit, rate
-from tercet.quality.exit.confidence import DEFAULT_WEIGHTS
+from tercet.quality.exit import DEFAULT_WEIGHTS, Bin, Reliability, cross_rate, fit, rate
 from tercet.view.terminal.text import count, printable
 
 

@@ -37,8 +37,7 @@ from tercet.core.outputs.review import OutputReview
 from tercet.core.state import State
 from tercet.critic.score import measure
 from tercet.quality.control import steer_on
-from tercet.quality.exit.confidence import DEFAULT_WEIGHTS, estimate
-from tercet.quality.exit.decision import ExitFacts, exit_decision
+from tercet.quality.exit import DEFAULT_WEIGHTS, ExitFacts, estimate, exit_decision
 from tercet.quality.rubric.adversarial import EDGE_CASES, judge_attack, judge_probes
 from tercet.quality.rubric.critique import (
     Found,

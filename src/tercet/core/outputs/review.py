@@ -1,20 +1,26 @@
-"""The review of outputs: the outputs of a run with their rules, evidence and readings."""
+"""The review of outputs: the outputs of a run with their rules, evidence and readings; and the request to a person to accept them,
+with the sources of each piece, the risk, and what was changed.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.documents import KnownValue, ReadText, TextPiece
+from tercet.contracts.documents import KnownValue, ReadText, TextPiece, TokenVerdict
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.gate import Advice, ApprovalRequest
 from tercet.contracts.loop import VerificationVerdict
+from tercet.contracts.outputs.exit import ExitDecision
 from tercet.contracts.outputs.quality import TestResult
 from tercet.contracts.outputs.quality_rules import QualityRules, SelfConsistency, language_of
 from tercet.contracts.outputs.repair import Escalation
 from tercet.contracts.outputs.rubric import CritiqueInput, CritiqueTask, Rubric
+from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.runs.run import Run
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values import pointer
@@ -24,8 +30,10 @@ from tercet.contracts.verdict import ScoreVerdict
 from tercet.core.config import RunConfig
 from tercet.core.outputs.grounds import TrustedSource, find_sources, grounds_of, put_in_order
 from tercet.core.state import State
+from tercet.quality.exit import TRIGGERS, recommend
+from tercet.quality.repair.losses import show_difference
 from tercet.quality.values import known_values
-from tercet.quality.verification.places import Leaf, is_text, leaves, names
+from tercet.quality.verification.places import Leaf, is_text, leaves, names, parse_location
 from tercet.quality.verification.roles import is_field_name, is_one_word
 
 
@@ -321,3 +329,57 @@ def _shown(value: object) -> str:
 def _words(name: str) -> str:
     """Return a name in words; what looks like a slot in it is none."""
     return re.sub(r"[_-]+|(?<=[a-z])(?=[A-Z])", " ", name).replace("{{", "{ {").strip()
+
+
+MOST_TOKENS = 500
+"""How many values of all texts together are shown; those that are refused come first."""
+
+
+def advise(state: State, decided: ExitDecision) -> Advice:
+    """Return what a person is advised to say: never a plain yes to a text in which a rule has replaced values."""
+    is_replaced = Behaviour.OUTPUTS_PLACED in state.start.behaviour and any(
+        entry.get("means") == "rule"
+        and entry["note"].startswith("replace_value:")
+        and entry["success"] is not False
+        for entry in state.quality.log
+    )
+    advice = recommend(decided)
+    return "compare" if advice == "approve" and is_replaced else advice
+
+
+def request_approval(state: State) -> ApprovalRequest:
+    """Return the page for the person who may accept the outputs."""
+    quality = state.quality
+    decided = ExitDecision.model_validate(quality.exit)
+    verdict = VerificationVerdict.model_validate(quality.verdict) if quality.verdict else None
+    return ApprovalRequest(
+        output=state.outputs,
+        provenance={
+            "texts": list(_texts(state, verdict)),
+            "judgements": [each.model_dump(mode="json") for each in verdict.judgements] if verdict else [],
+            "diff": show_difference(quality.drafts, state.outputs) if quality.log else "",
+        },
+        quality_scores=quality.diagnosis.get("scores", {}),
+        confidence=decided.confidence,
+        risk_assessment="; ".join(TRIGGERS[each] for each in decided.triggers) or "no risk was found",
+        recommended_action=advise(state, decided),
+    )
+
+
+def _texts(state: State, verdict: VerificationVerdict | None) -> Iterator[JsonObject]:
+    """Yield each text with the source of each piece, the verdict on each value, and why nothing vouches for it."""
+    tokens = sorted(verdict.tokens if verdict else (), key=lambda each: each.status in ("bound", "found"))
+    unjudged = {each.location: each.reason for each in verdict.unjudged} if verdict else {}
+    for read in map(ReadText.model_validate, state.quality.read or ()):
+        own = [each for each in tokens[:MOST_TOKENS] if parse_location(each.location).pointer == read.pointer]
+        yield {
+            "pointer": read.pointer,
+            "pieces": [each.model_dump(mode="json", exclude_defaults=True) for each in read.pieces],
+            "tokens": [_shown_token(each) for each in own],
+            "unjudged": unjudged.get(read.pointer, ""),
+        }
+
+
+def _shown_token(found: TokenVerdict) -> JsonObject:
+    shown = {"text": found.token.text, "status": found.status, "location": found.location}
+    return {**shown, "sources": list(found.sources)} if found.sources else shown

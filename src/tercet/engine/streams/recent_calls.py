@@ -43,7 +43,7 @@ from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import ClaimHolder, Journal
 from tercet.journal.side_stream import append_at, encode_entry, read_all
 from tercet.policy.call_params import canonical_params, repeat_params
-from tercet.quality.rubric.credentials import find_any_secrets
+from tercet.quality.rubric.safety import find_any_secrets
 from tercet.tools.secrets import REDACTED, is_secret
 
 MOST = 10

@@ -25,7 +25,7 @@ from tercet.contracts.values.pointer import value_at
 from tercet.policy.schemas import faults
 from tercet.quality.repair.losses import Materials
 from tercet.quality.repair.regions import Edit, from_the_end, headings, is_there, splice, text_at, texts
-from tercet.quality.rubric.credentials import NAMED, Secret, find_any_secrets
+from tercet.quality.rubric.safety import NAMED, Secret, find_any_secrets
 from tercet.quality.verification.authored import section_words
 from tercet.quality.verification.places import Location
 

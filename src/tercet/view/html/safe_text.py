@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tercet.contracts.shape import as_list, as_object
-from tercet.quality.rubric.credentials import find_any_secrets
+from tercet.quality.rubric.safety import find_any_secrets
 from tercet.tools.secrets import MIN_LENGTH, REDACTED, Redaction, is_secret
 from tercet.view.text import BLANK
 

@@ -1,1 +1,0 @@
-"""Whether a run may commit its outputs: thresholds, confidence, and the decision."""
