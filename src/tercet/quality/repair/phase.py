@@ -286,71 +286,50 @@ class _Phase:
     # ---- one attempt ----
 
     def _attempt(self, first: _Open, option: Option) -> Inquiry[None]:
-        made: JsonObject | None = None
-        edits, tokens, note, is_gone = option.edits, 0, "", False
-        if option.means == "rule":
-            self._attempts += 1
+        question = None if option.means == "rule" else self._question(first, option)
+        if isinstance(question, str):
+            # A repair that asks for too much counts as tried; one that does not may be left.
+            first.tried |= {option.key}
+            if not self._untried(first):
+                self._set_aside(question)
+            return
+        self._attempts += 1
+        edits, made, before, note = option.edits, None, self._tokens, ""
+        if question is None:
             made = splice_all(self._output, edits)
             note = self._loss(first, option, made)
         else:
-            question = self._question(first, option)
-            if isinstance(question, str):
-                # A repair that asks for too much counts as tried; one that does not may be left.
-                first.tried |= {option.key}
-                if not self._untried(first):
-                    self._set_aside(question)
-                return
-            self._attempts += 1
-            before = self._tokens
             try:
                 text, agreed = yield from self._ask(question, self._draws(option))
-                edits, written = self._read(first, option, text)
-                made, self._consensus = written, agreed or self._consensus
+                edits, made = self._read(first, option, text)
+                self._consensus = agreed or self._consensus
             except (ModelFault, NoReplacement, UsageError) as error:
                 note = error.message if isinstance(error, ModelFault) else str(error)
-            tokens = self._tokens - before
-        if made is not None and not note:
-            is_gone = self._is_gone(made, first.moved(edits).now)
-            if is_gone or option.strategy == "FULL_REGENERATION":
-                self._accept(first, option, made, edits, tokens, is_gone=is_gone)
-                return
-            note = f"{option.name}: the defect is still there"
-        self._log_attempt(first, option, tokens, note, success=False)
-        first.tried, first.attempts = first.tried | {option.key}, first.attempts + 1
-        if made is not None:
-            self._break_loop(
-                impression_of({"written": [each.replacement for each in edits]}, (first.defect,))
-            )
-            if self._is_stuck:
-                self._set_aside(LOOPED)
-
-    def _accept(
-        self,
-        first: _Open,
-        option: Option,
-        made: JsonObject,
-        edits: tuple[Edit, ...],
-        tokens: int,
-        *,
-        is_gone: bool,
-    ) -> None:
-        success = None if is_gone and first.defect.dimension in self._case.told_later else is_gone
-        places = ", ".join(str(edit.region) or "everything" for edit in edits[:4])
-        self._log_attempt(first, option, tokens, f"{option.name}: changed {places}", success=success)
+        is_gone = made is not None and not note and self._is_gone(made, first.moved(edits).now)
         is_whole = option.strategy == "FULL_REGENERATION"
-        self._open = [] if is_whole else [each.moved(edits) for each in self._open[1:]]
-        self._output = made
-
-    def _log_attempt(
-        self, first: _Open, option: Option, tokens: int, note: str, *, success: bool | None
-    ) -> None:
+        success: bool | None = is_gone
+        if is_gone or (is_whole and made is not None and not note):
+            places = ", ".join(str(edit.region) or "everything" for edit in edits[:4])
+            note = f"{option.name}: changed {places}"
+            if is_gone and first.defect.dimension in self._case.told_later:
+                success = None
+            self._open = [] if is_whole else [each.moved(edits) for each in self._open[1:]]
+            self._output = made or {}
+        else:
+            note = note or f"{option.name}: the defect is still there"
+            first.tried, first.attempts = first.tried | {option.key}, first.attempts + 1
+            if made is not None:
+                written = {"written": [each.replacement for each in edits]}
+                self._break_loop(impression_of(written, (first.defect,)))
+                if self._is_stuck:
+                    self._set_aside(LOOPED)
         entry = RepairEntry(
             defect=first.now,
             strategy=option.strategy,
             root_cause=first.cause,
             success=success,
             means=option.means,
-            tokens=tokens,
+            tokens=self._tokens - before,
             note=note,
         )
         self._log.append(entry)

@@ -17,6 +17,7 @@ from tercet.quality.repair.causes import TYPICAL, Circumstances
 from tercet.quality.repair.losses import Materials
 from tercet.quality.repair.regions import WHOLE, text_at
 from tercet.quality.repair.strategies import Option
+from tercet.quality.verification.judge import object_schema
 
 _LONGEST_FACT = 1_500
 _MOST_FACTS = 12
@@ -129,12 +130,7 @@ def _answer_schema(errand: Errand) -> JsonObject:
         kind = {"type": "string"}
     elif errand.option.region == WHOLE:
         kind = {"type": "object"}
-    return {
-        "type": "object",
-        "properties": {"replacement": kind},
-        "required": ["replacement"],
-        "additionalProperties": False,
-    }
+    return object_schema(replacement=kind)
 
 
 def demand_same_outputs(before: JsonObject, after: JsonObject, schema: JsonObject | None) -> None:

@@ -23,7 +23,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.contracts.text.pasted import fence, is_whole
 from tercet.contracts.values import pointer
 from tercet.quality.rubric.scorers import SCORERS, Fault, Scored, score_safe
-from tercet.quality.verification.judge import ask_by_schema
+from tercet.quality.verification.judge import SHORT_TEXT, ask_by_schema, object_schema
 from tercet.quality.verification.places import Location, leaves
 
 MAX_DEFECTS = 50
@@ -162,28 +162,11 @@ def _defects(dimension: RubricDimension, scored: Scored, *, is_blamed: bool) -> 
 
 # ---- a model as scorer --------------------------------------------------------------------------------------------
 
-_ANSWER: JsonObject = {
-    "type": "object",
-    "properties": {
-        "score": {"type": "number", "minimum": 0, "maximum": 1},
-        "defects": {
-            "type": "array",
-            "maxItems": 10,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "quote": {"type": "string", "maxLength": 300},
-                    "problem": {"type": "string", "maxLength": 300},
-                    "hint": {"type": "string", "maxLength": 300},
-                },
-                "required": ["quote", "problem", "hint"],
-                "additionalProperties": False,
-            },
-        },
-    },
-    "required": ["score", "defects"],
-    "additionalProperties": False,
-}
+_DEFECT = object_schema(quote=SHORT_TEXT, problem=SHORT_TEXT, hint=SHORT_TEXT)
+_ANSWER = object_schema(
+    score={"type": "number", "minimum": 0, "maximum": 1},
+    defects={"type": "array", "maxItems": 10, "items": _DEFECT},
+)
 
 
 def _ask(given: CritiqueInput, dimension: RubricDimension) -> Inquiry[Scored]:
