@@ -15,6 +15,7 @@ from tercet.contracts.outputs.quality import (
     Defect,
     DefectSeverity,
     RepairEntry,
+    RepairHint,
     RepairLog,
 )
 from tercet.contracts.outputs.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
@@ -202,15 +203,10 @@ def _without(found: CritiqueDiagnosis, filled: Collection[str]) -> CritiqueDiagn
     if not filled:
         return found
     kept = [at for at, defect in enumerate(found.defects) if defect.description not in filled]
-    hints = (hint for hint in found.repair_hints if hint.defect in kept)
-    return found.model_copy(
-        update={
-            "defects": tuple(found.defects[at] for at in kept),
-            "repair_hints": tuple(
-                hint.model_copy(update={"defect": kept.index(hint.defect)}) for hint in hints
-            ),
-        }
-    )
+    hints = {hint.defect: hint.hint for hint in found.repair_hints}
+    left = (RepairHint(defect=new, hint=hints[old]) for new, old in enumerate(kept) if old in hints)
+    defects = tuple(found.defects[at] for at in kept)
+    return found.model_copy(update={"defects": defects, "repair_hints": tuple(left)})
 
 
 def _circumstances(review: OutputReview) -> Circumstances:
