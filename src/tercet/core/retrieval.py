@@ -24,7 +24,7 @@ from tercet.core.plans import read_plan
 from tercet.core.required_gates import gates_of
 from tercet.core.run import Run
 from tercet.core.state import State
-from tercet.quality.repair.causes import TYPICAL, Circumstances, classify
+from tercet.quality.repair.causes import NEEDS_EVIDENCE, Circumstances, classify
 from tercet.quality.repair.escalation import LADDER
 from tercet.quality.repair.regions import locate, text_at
 
@@ -131,7 +131,7 @@ def _is_missed(run: Run, name: str) -> bool:
     has_unknown = any(token.status == "unknown" for token in verdict.tokens)
     diagnosis = CritiqueDiagnosis.model_validate(quality.diagnosis or {"scores": {}})
     known = Circumstances(failed_tools=(run.followed.calls[name].tool.name,))
-    is_named = RootCauseClass.TOOL_FAILURE in {classify(each, known).root_cause for each in diagnosis.defects}
+    is_named = RootCauseClass.TOOL_FAILURE in {classify(each, known) for each in diagnosis.defects}
     return (
         is_named or has_unknown or any(each.name in lacking and each.reads({name}) for each in rules.values)
     )
@@ -180,8 +180,7 @@ def _classes(state: State, config: RunConfig) -> tuple[str, ...]:
 
 
 def _needs_evidence(defect: Defect, known: Circumstances) -> bool:
-    cause = classify(defect, known).root_cause
-    return cause in TYPICAL and TYPICAL[cause].needs_evidence
+    return classify(defect, known) in NEEDS_EVIDENCE
 
 
 def _words(state: State, defects: Iterable[Defect]) -> Iterable[str]:

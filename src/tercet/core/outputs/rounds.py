@@ -121,7 +121,7 @@ def _remaining_defects(best: Round, log: tuple[dict[str, Any], ...]) -> Iterator
         tried = [each for each in entries if _is_same(each.defect, defect)]
         yield LeftDefect(
             defect=defect,
-            root_cause=tried[-1].root_cause if tried else classify(defect).root_cause,
+            root_cause=tried[-1].root_cause if tried else classify(defect),
             tried=len(tried),
             reason=TRIED if tried else UNTRIED,
         )

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from tercet.contracts.outputs.quality import (
     Defect,
-    RepairStrategy,
     RootCauseClass,
     StackTraceAnalysis,
     TestResult,
@@ -31,14 +30,6 @@ class Circumstances:
     not_brought: frozenset[str] = frozenset()
     """The descriptions of what is missing because a call failed that should have brought it."""
     has_evidence: bool = True
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cause:
-    """The class of a defect, and why it is that one."""
-
-    root_cause: RootCauseClass
-    reason: str
 
 
 _BY_DIMENSION: dict[str, RootCauseClass] = {
@@ -86,90 +77,39 @@ _QUOTED = re.compile(
 _WORDS = tuple((cause, re.compile(rf"\b(?:{words})\b", re.IGNORECASE)) for cause, words in _BY_WORD)
 
 
-def classify(defect: Defect, known: Circumstances = Circumstances()) -> Cause:  # noqa: B008 - frozen
+def classify(defect: Defect, known: Circumstances = Circumstances()) -> RootCauseClass:  # noqa: B008 - frozen
     """Return the root cause of a defect; the same defect in the same circumstances has the same one."""
-    dimension = defect.dimension.casefold()
-    named = _BY_DIMENSION.get(dimension)
+    named = _BY_DIMENSION.get(defect.dimension.casefold())
     if named is not None and named in _FINAL:
-        return Cause(root_cause=named, reason=f"a defect of {dimension} is one")
+        return named
     is_told = any(tool in defect.description for tool in known.failed_tools)
     if named is _C.TOOL_FAILURE or is_told or defect.description in known.not_brought:
-        return Cause(root_cause=_C.TOOL_FAILURE, reason="a tool failed that the output depends on")
-    told = _by_words(defect.description)
+        return _C.TOOL_FAILURE
+    words = _QUOTED.sub(" ", defect.description)
+    told = next((cause for cause, pattern in _WORDS if pattern.search(words)), None)
     if not known.has_evidence and (told or named) in (_C.HALLUCINATION, _C.FACTUAL_ERROR):
-        return Cause(
-            root_cause=_C.RETRIEVAL_GAP, reason="nothing was retrieved that the claim could stand on"
-        )
+        return _C.RETRIEVAL_GAP  # nothing was retrieved that the claim could stand on
     if named is not None and named in (_C.INCOMPLETENESS, _C.COHERENCE_FAILURE, _C.RETRIEVAL_GAP):
-        return Cause(root_cause=named, reason=f"a defect of {dimension} is one")
+        return named
     if told is not None:
-        return Cause(root_cause=told, reason="its description says so")
-    return _without_words(named, known)
-
-
-def _by_words(description: str) -> RootCauseClass | None:
-    told = _QUOTED.sub(" ", description)
-    return next((cause for cause, words in _WORDS if words.search(told)), None)
-
-
-def _without_words(named: RootCauseClass | None, known: Circumstances) -> Cause:
+        return told
     if not known.is_schema_valid:
-        return Cause(root_cause=_C.SCHEMA_VIOLATION, reason="the output breaks its schema")
-    if known.tests is not None and known.tests.failed:
-        return Cause(root_cause=_C.LOGIC_ERROR, reason="tests fail")
-    if named is not None:
-        return Cause(root_cause=named, reason="a defect of this dimension usually is one")
-    return Cause(root_cause=_C.LOGIC_ERROR, reason="nothing says what else it would be")
+        return _C.SCHEMA_VIOLATION
+    has_failed = known.tests is not None and known.tests.failed
+    return named if named is not None and not has_failed else _C.LOGIC_ERROR
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TypicalRepair:
-    """What is usually done about a class of defects."""
-
-    approach: str
-    strategy: RepairStrategy
-    needs_evidence: bool = False
-    """Whether more evidence is fetched first."""
-    instruction: str
-    """The instruction to a model."""
-
-
-TYPICAL: dict[RootCauseClass, TypicalRepair] = {
-    _C.SCHEMA_VIOLATION: TypicalRepair(
-        approach="re-format", strategy="MINIMAL_EDIT",
-        instruction="Give it the form that the schema asks for; keep what it says.",
-    ),
-    _C.FACTUAL_ERROR: TypicalRepair(
-        approach="replace claim", strategy="MINIMAL_EDIT",
-        instruction="Replace the wrong claim by what the evidence says.",
-    ),
-    _C.LOGIC_ERROR: TypicalRepair(
-        approach="targeted fix", strategy="MINIMAL_EDIT",
-        instruction="Mend the fault where it is; change nothing else.",
-    ),
-    _C.INCOMPLETENESS: TypicalRepair(
-        approach="additive generation", strategy="SECTION_REWRITE",
-        instruction="Add what is missing, out of the evidence; keep what is there.",
-    ),
-    _C.COHERENCE_FAILURE: TypicalRepair(
-        approach="rewrite", strategy="SECTION_REWRITE",
-        instruction="Rewrite it so that it does not contradict or repeat itself.",
-    ),
-    _C.SAFETY_VIOLATION: TypicalRepair(
-        approach="redact", strategy="MINIMAL_EDIT",
-        instruction="Take out what must not be there, and put nothing like it in its place.",
-    ),
-    _C.HALLUCINATION: TypicalRepair(
-        approach="ground", strategy="MINIMAL_EDIT",
-        instruction="Replace the claim by one that the evidence supports, or say less without leaving a gap.",
-    ),
-    _C.RETRIEVAL_GAP: TypicalRepair(
-        approach="re-retrieve", strategy="FULL_REGENERATION", needs_evidence=True,
-        instruction="Write it anew out of the evidence, and claim nothing beyond it.",
-    ),
-    _C.TOOL_FAILURE: TypicalRepair(
-        approach="retry or substitute tool", strategy="FULL_REGENERATION", needs_evidence=True,
-        instruction="Write it anew with the new results.",
-    ),
-}  # fmt: skip
-"""The typical repair of each class that a defect may have; the two classes of escalation have none."""
+INSTRUCTIONS: dict[RootCauseClass, str] = {
+    _C.SCHEMA_VIOLATION: "Give it the form that the schema asks for; keep what it says.",
+    _C.FACTUAL_ERROR: "Replace the wrong claim by what the evidence says.",
+    _C.LOGIC_ERROR: "Mend the fault where it is; change nothing else.",
+    _C.INCOMPLETENESS: "Add what is missing, out of the evidence; keep what is there.",
+    _C.COHERENCE_FAILURE: "Rewrite it so that it does not contradict or repeat itself.",
+    _C.SAFETY_VIOLATION: "Take out what must not be there, and put nothing like it in its place.",
+    _C.HALLUCINATION: "Replace the claim by one that the evidence supports, or say less without leaving a gap.",
+    _C.RETRIEVAL_GAP: "Write it anew out of the evidence, and claim nothing beyond it.",
+    _C.TOOL_FAILURE: "Write it anew with the new results.",
+}
+"""What a model is asked to do about each class that a defect may have; the two classes of escalation have none."""
+NEEDS_EVIDENCE = frozenset({_C.RETRIEVAL_GAP, _C.TOOL_FAILURE})
+"""The classes for which more evidence is fetched first, and failed tools are called again."""

@@ -35,7 +35,7 @@ from tercet.contracts.outputs.repair import (
 )
 from tercet.contracts.question import Inquiry, ModelFault, Question
 from tercet.contracts.shape import JsonObject
-from tercet.quality.repair.causes import TYPICAL, Circumstances, classify
+from tercet.quality.repair.causes import NEEDS_EVIDENCE, Circumstances, classify
 from tercet.quality.repair.escalation import (
     EXHAUSTED,
     FEEDBACK,
@@ -160,7 +160,7 @@ def _order_defects(case: RepairCase) -> list[_Open]:
     found = [
         _Open(
             defect=defect,
-            cause=classify(defect, case.known).root_cause,
+            cause=classify(defect, case.known),
             place=locate(case.output, defect.location),
             hints=tuple(hint.hint for hint in case.diagnosis.repair_hints if hint.defect == index),
         )
@@ -252,7 +252,7 @@ class _Phase:
         self._set_aside(EXHAUSTED if first.attempts else "nothing fits it")
 
     def _wants_evidence(self, first: _Open) -> bool:
-        is_due = TYPICAL[first.cause].needs_evidence and not self._has_fetched
+        is_due = first.cause in NEEDS_EVIDENCE and not self._has_fetched
         return self._resources.can_fetch and (is_due or self._wants_fresh)
 
     @property

@@ -13,7 +13,7 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.text.pasted import Data, Piece, find_mark, is_whole, join, show
 from tercet.contracts.values.plain import not_plain
 from tercet.contracts.values.pointer import value_at
-from tercet.quality.repair.causes import TYPICAL, Circumstances
+from tercet.quality.repair.causes import INSTRUCTIONS, Circumstances
 from tercet.quality.repair.losses import Materials
 from tercet.quality.repair.regions import WHOLE, text_at
 from tercet.quality.repair.strategies import Option
@@ -82,7 +82,7 @@ def _about(errand: Errand) -> list[Piece]:
             "location": defect.location or "",
         }
         pieces += ["- ", _data(told, 2_000), "\n"]
-    pieces.append(f"Root cause: {errand.cause.value}. {TYPICAL[errand.cause].instruction}\n")
+    pieces.append(f"Root cause: {errand.cause.value}. {INSTRUCTIONS[errand.cause]}\n")
     for hint in errand.hints:
         pieces += ["Hint: ", _data(hint, 1_000), "\n"]
     return pieces
