@@ -42,7 +42,6 @@ from tercet.quality.rubric.adversarial import EDGE_CASES, judge_attack, judge_pr
 from tercet.quality.rubric.critique import (
     Found,
     as_found,
-    critique,
     critique_by_model,
     find_quote,
     find_unsafe,
@@ -154,10 +153,7 @@ def criticise(review: OutputReview, now: int) -> Inquiry[e.OutputsCritiqued]:
     """Return the findings of CRITIQUE, the resulting confidence, and whether a repair is needed."""
     besides = _other_findings(review)
     given = review.critique_input
-    if any(dimension.scorer == "model" for dimension in given.rubric.dimensions):
-        diagnosis = yield from critique_by_model(given, besides=besides)
-    else:
-        diagnosis = critique(given, besides=besides)
+    diagnosis = yield from critique_by_model(given, besides=besides)
     weighed = weigh(given.rubric, diagnosis.scores)
     features = features_of(review, weighed.weighted)
     sure = estimate(features, _weights(review.state.quality.drawn))

@@ -56,15 +56,16 @@ def critique(given: CritiqueInput, *, besides: Sequence[Found] = ()) -> Critique
 
     A rubric that asks a model goes to `critique_by_model`.
     """
-    asking = [dimension.name for dimension in given.rubric.dimensions if dimension.scorer == "model"]
-    if asking:
-        raise UsageError(
-            f"the rubric asks a model about {', '.join(asking)}",
-            code="rubric_needs_model",
-            remedy="use critique_by_model, or a deterministic scorer",
-        )
-    scored = {dimension.name: SCORERS[dimension.scorer](given) for dimension in given.rubric.dimensions}
-    return diagnose(given.rubric, scored, besides)
+    try:
+        next(critique_by_model(given, besides=besides))
+    except StopIteration as ended:
+        return ended.value
+    asking = (dimension.name for dimension in given.rubric.dimensions if dimension.scorer == "model")
+    raise UsageError(
+        f"the rubric asks a model about {', '.join(asking)}",
+        code="rubric_needs_model",
+        remedy="use critique_by_model, or a deterministic scorer",
+    )
 
 
 def find_unsafe(output: JsonObject) -> tuple[Found, ...]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from itertools import combinations
+from itertools import combinations, starmap
 from typing import NamedTuple
 
 from tercet.contracts.documents import KnownValue, ReadText, ValueType
@@ -80,9 +79,13 @@ def find_misplaced(references: Iterable[ReadText], known: Sequence[KnownValue]) 
     free = [each for each in scalars if not facts.is_declared(each)]
     unknown = {pointer.join(each.place) for each in free if not each.origin or not _keeps_index(each)}
     rest = [each for each in free if pointer.join(each.place) not in unknown]
-    mixed = _Tree(facts).find_mixed(rest)
+    mixed = set(facts.find_mixed(rest))
     partial = set(facts.find_partial(scalars))
     return frozenset(found | unknown | mixed | partial | set(facts.find_ambiguous(rest)))
+
+
+_Origin = tuple[tuple[Parts, Record], Record]
+"""Where outputs and source begin to have the same structure, and the record."""
 
 
 class _Facts:
@@ -250,21 +253,8 @@ class _Facts:
             and not (record.origin == base.origin and _begins(record.place, base.place))
         )
 
-
-@dataclass
-class _Tree:
-    """Compares the records of values that stand in one object of the outputs, or in objects in it."""
-
-    facts: _Facts
-    compared: int = 0
-    mixed: set[str] = field(default_factory=set[str])
-
-    def find_mixed(self, scalars: Sequence[_Scalar]) -> set[str]:
-        """Return the places of values whose records do not belong together."""
-        self._compare(scalars, 0)
-        return self.mixed
-
-    def _compare(self, scalars: Sequence[_Scalar], depth: int) -> None:
+    def find_mixed(self, scalars: Sequence[_Scalar], depth: int = 0) -> Iterator[str]:
+        """Yield the places of values in one object of the outputs, or in objects in it, whose records do not belong together."""
         if len({each.base for each in scalars}) < 2:
             return
         children: dict[str, list[_Scalar]] = {}
@@ -275,23 +265,17 @@ class _Tree:
         shapes = {frozenset(_shape(each.place[depth + 1 :]) for each in items) for items in children.values()}
         if not is_list or len(shapes) > 1:
             groups = [{(each.base, each.record) for each in items} for items in children.values()]
-            if len(groups) > _MOST_MEMBERS or any(
-                not self._fit(first, second) for first, second in combinations(groups, 2)
-            ):
-                self.mixed |= {pointer.join(each.place) for each in scalars}
+            if len(groups) > _MOST_MEMBERS or not all(starmap(self._fit, combinations(groups, 2))):
+                yield from (pointer.join(each.place) for each in scalars)
         for items in children.values():
-            self._compare(items, depth + 1)
+            yield from self.find_mixed(items, depth + 1)
 
-    def _fit(
-        self,
-        first: set[tuple[tuple[Parts, Record], Record]],
-        second: set[tuple[tuple[Parts, Record], Record]],
-    ) -> bool:
+    def _fit(self, first: set[_Origin], second: set[_Origin]) -> bool:
         if len({base for base, _ in first | second}) == 1:
             return True
-        self.compared += len(first) * len(second)
-        return self.compared <= _MOST_COMPARED and all(
-            base == other or _is_within(one, two) or self.facts.are_joined(one, two)
+        self._compared += len(first) * len(second)
+        return self._compared <= _MOST_COMPARED and all(
+            base == other or _is_within(one, two) or self.are_joined(one, two)
             for base, one in first
             for other, two in second
         )
