@@ -1939,6 +1939,42 @@ def calls_are_related(case: Case) -> Iterator[Finding]:
         yield "unbound_argument", index
 
 
+def optional_effects_are_certain(case: Case) -> Iterator[Finding]:
+    """Check 13c."""
+    for index, step, _ in calls(case):
+        if is_above_read_only(case, step) and may_be_left_out_by_words(case, step, frozenset()):
+            yield "unbound_argument", index
+
+
+def may_be_left_out_by_words(case: Case, step: Step, asked: frozenset[str]) -> bool:
+    """Whether something untrusted may decide if a step, which is optional or reads such a step, is skipped."""
+    reads = list(scan(step.when).reads) if step.when is not None else []
+    if step.optional:
+        undo = step.compensate.params if step.compensate else {}
+        of_undo = [read for read in reads_to_resolve(undo) if read.root not in ("self", "params")]
+        own = [*reads_to_resolve(step.params), *of_undo]
+        within = site(case, step)._replace(number=True)
+        if not all(is_trusted_in_condition(case, read, within) for read in own):
+            return True
+        reads += own
+    names = {read.root for read in reads} - asked
+    return any(
+        each.id in names and may_be_left_out_by_words(case, each, asked | names) for each in case.plan.steps
+    )
+
+
+def reads_to_resolve(params: Any) -> list[Read]:
+    """What parameters read that is not known before their step is due."""
+    found: list[Read] = []
+    for part in parts(params):
+        if part.kind == "cel":
+            found += scan(part.value).reads
+        elif part.kind == "from" and target_of(part)[0] not in ("request", "outputs"):
+            target, way = target_of(part)
+            found.append(Read(target, tuple(way)))
+    return found
+
+
 # ---- checks 14 to 16: gates and compensations ---------------------------------------------------------------------
 
 
@@ -2551,6 +2587,7 @@ CHECKS: list[tuple[Callable[[Case], Iterator[Finding]], str]] = [
     (owner_is_authorised, ""),
     (authority_is_bound, ""),
     (calls_are_related, ""),
+    (optional_effects_are_certain, ""),
     (gates_are_there, ""),
     (compensations_are_recorded, "compensation"),
     (compensations_fit, ""),

@@ -54,6 +54,7 @@ from tercet.critic.checks.gates import (
     own_compensations_fit,
     owner_is_authorised,
 )
+from tercet.critic.checks.optional_steps import optional_effects_are_certain
 from tercet.critic.checks.published import FIVE_CHECKS
 from tercet.critic.checks.rules import policies_hold, uncertain_at_review
 from tercet.critic.checks.structure import (
@@ -91,6 +92,7 @@ MATRIX: tuple[tuple[CheckFunction, Check | None], ...] = (
     (owner_is_authorised, None),
     (authority_is_bound, None),
     (relations_hold, None),
+    (optional_effects_are_certain, None),
     (gates_are_present, None),
     (compensation_is_recorded, "compensation"),
     (own_compensations_fit, None),

@@ -158,6 +158,11 @@ class Behaviour(IntEnum):
     from its schema alone. A replay takes judgements by the earlier rules as recorded. Before, a shorter list of its own
     decided what a secret is, and a value could be copied from evidence without being bound."""
 
+    OPTIONAL_EFFECTS_CERTAIN = 27
+    """An optional step above read_only reads nothing untrusted, nor the result of a step that untrusted words may leave out:
+    such a step is skipped where it cannot be called, so the words would decide whether its effect happens. Before, a
+    parameter that fails to resolve unless a text fits chose between two optional payments."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

@@ -18,8 +18,8 @@ enumerates do not taint a result: they name nothing.
 Known limits. Where a decision declares no relations, a plan may pin the evidence of another customer. A sum of
 different trusted numbers is trusted, whatever it adds up, and a tool that returns its input is another source of the
 same number. A tool that returns untrusted text stored by another tool launders it, unless it marks those fields. And
-whether an optional step runs may still depend on untrusted text that makes a read_only step fail for which it waits.
-Policies, limits and marks can rule these out.
+untrusted text may make a step fail that establishes a precondition of an optional one. Policies, limits and marks can
+rule these out. What optional steps may read is checked in `optional_steps.py`.
 """
 
 from __future__ import annotations
