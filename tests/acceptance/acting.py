@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, Protocol, TypeAlias, TypeVar, get_args
 
-from crash_points import CrashPlan
 from tercet import Pack, Plan, Request, ToolContext
+from tercet.testing.crash_points import CrashPlan
 
 from .effects import Effect
 from .witness import NOT_NEEDED

@@ -13,10 +13,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from crash_points import plant
 from tercet import Absent, Happened, TercetError, ToolContext, tool
 from tercet.contracts.question import Message, Question, Reply
 from tercet.critics import CriticResult, Engine, critic
+from tercet.testing.crash_points import plant
 
 from .acting import TIMEOUT_MS, act, crash_plan
 from .effects import Effect, do, has_happened

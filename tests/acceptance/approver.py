@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any
 
-from crash_points import doom, plant
 from tercet import Actor, TercetError
 from tercet.core.state import OpenGate
 from tercet.journal.opening import open_journal
 from tercet.runtime import Runtime, RuntimeOptions
+from tercet.testing.crash_points import doom, plant
 
 from . import effects
 from .acting import crash_plan, run_of

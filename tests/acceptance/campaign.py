@@ -37,9 +37,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cluster.trial_worker import engine_of
-from crash_points import POINTS
 from plugins.postgres import start_server
 from plugins.temporal import running_temporal
+from tercet.testing.crash_points import POINTS
 
 from . import clock_jumps, damage, restarts
 from .parts import Part, Report

@@ -26,10 +26,10 @@ from typing import Any
 
 from rich.table import Table
 
-from crash_points import POINTS
 from tercet import Actor, TercetError
 from tercet.core.state import TERMINAL
 from tercet.runtime import Runtime, RuntimeOptions
+from tercet.testing.crash_points import POINTS
 
 from . import effects, worker
 from .parts import Report

@@ -22,9 +22,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from rich.table import Table
 
-from crash_points import POINTS
 from plugins.postgres import PostgresServer, StopMode, start_server
 from tercet.core.state import TERMINAL
+from tercet.testing.crash_points import POINTS
 
 from . import approver, effects
 from .nursery import Worker

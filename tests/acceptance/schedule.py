@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
-from crash_points import POINTS
+from tercet.testing.crash_points import POINTS
 
 from .sagas import ENDINGS
 from .trial import RANDOM, Trial, death

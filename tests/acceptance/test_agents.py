@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crash_points import VARIABLE as CRASH
+from tercet.testing.crash_points import VARIABLE as CRASH
 
 from .agents import LETTER, MODEL, main
 from .effects import VARIABLE as EFFECTS

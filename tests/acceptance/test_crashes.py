@@ -11,7 +11,6 @@ import pytest
 from acceptance.schedule import HANGS
 from acceptance.tally import problems_of
 from acceptance.trial import RANDOM, Trial, run_trial
-from crash_points import POINTS, CrashPlan
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
 from tercet.core import codec
@@ -19,6 +18,7 @@ from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
 from tercet.journal.opening import open_journal
+from tercet.testing.crash_points import POINTS, CrashPlan
 
 EVERYWHERE = tuple(f"{point}:1" for point in POINTS)
 AROUND_A_PAYMENT = (

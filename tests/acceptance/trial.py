@@ -19,7 +19,6 @@ from typing import Any
 
 import msgspec
 
-import crash_points
 from tercet.contracts.plan import compensated_step
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.core import codec
@@ -32,6 +31,7 @@ from tercet.engine.session_reader import load_state, read_record
 from tercet.engine.values import LARGE
 from tercet.journal.opening import open_journal
 from tercet.replay.replay import replay
+from tercet.testing import crash_points
 
 from . import approver, clocks, effects, worker
 from .acting import HANG, run_of

@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from crash_points import plant
 from tercet import Actor, TercetError
 from tercet.runtime import Runtime, RuntimeOptions
+from tercet.testing.crash_points import plant
 
 from .acting import Scene, crash_plan, run_of
 from .clocks import worker_clock

@@ -20,7 +20,6 @@ from acceptance.clocks import worker_clock
 from acceptance.scenes import scene
 from acceptance.trial import Engine
 from acceptance.witness import witness
-from crash_points import plant
 from tercet import Actor, TercetError
 from tercet.cluster.connection import TemporalSettings, connect
 from tercet.cluster.dispatch import Dispatcher
@@ -34,6 +33,7 @@ from tercet.journal.protocol import Journal, SessionRow
 from tercet.packs.pack import Pack
 from tercet.runtime import Runtime, RuntimeOptions
 from tercet.service.hub import Hub
+from tercet.testing.crash_points import plant
 
 VARIABLE = "TERCET_TRIAL_TEMPORAL"
 _POLL_S = 0.03

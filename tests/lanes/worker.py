@@ -10,9 +10,9 @@ import os
 import sys
 from typing import Any
 
-from crash_points import CrashPlan, plant
 from tercet import Actor, Pack, Plan, Request, ToolContext, tool
 from tercet.runtime import Runtime, RuntimeOptions
+from tercet.testing.crash_points import CrashPlan, plant
 
 CALLS = "LANES_CALLS"
 """The variable that names the file in which calls are counted."""

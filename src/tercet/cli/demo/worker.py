@@ -23,11 +23,11 @@ from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.request import Request
 from tercet.packs import Pack
 from tercet.runtime import Runtime, RuntimeOptions
+from tercet.testing.crash_points import Point
 
 LEASE_MS = 3_000
 """Short, since the next worker waits for it after a crash; long enough for a busy machine."""
-_POINT = "after_answer"
-"""Between the answer of a tool and its COMPLETE."""
+_POINT: Point = "after_answer"
 
 
 async def work(folder: Folder, what: str, which: str, *, is_freezing: bool) -> None:
