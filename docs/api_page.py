@@ -18,6 +18,8 @@ TESTING = {
     "tercet.testing.clock": ("VirtualClock",),
     "tercet.testing.models": ("ScriptedModel",),
     "tercet.testing.adversarial": ("make_edge_cases",),
+    "tercet.testing.journal_suite": ("Backend", "Case", "cases"),
+    "tercet.testing.evidence_suite": ("EvidenceBackend", "Case", "cases"),
     "tercet.testing.model_suite": ("Subject", "Case", "CASES"),
 }
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -38,7 +40,7 @@ Critics of your own, and step-by-step agents: [critics](critics.md), [engine](en
 {_table("tercet.critics", import_module("tercet.critics").__all__)}
 ## tercet.testing
 
-For tests of your own: a clock, a model with a script, edge cases, and the suite that a model of your own has to pass.
+For tests of your own: a clock, a model with a script, edge cases, and the suites that a journal, an evidence store or a model of your own has to pass.
 
 {"".join(_table(module, names, show_module=True, has_head=module == next(iter(TESTING))) for module, names in TESTING.items())}
 ## tercet.contracts

@@ -12,7 +12,6 @@ import pytest
 
 from journal.filling import refusal
 from journal.servers import administrator, new_database
-from journal.suite.backend import session_row
 from tercet.contracts.text.words import terms_of
 from tercet.database.postgres import READER, Connection, connect
 from tercet.evidence.opening import open_evidence
@@ -23,6 +22,7 @@ from tercet.journal.postgres import PostgresJournal
 from tercet.journal.postgres.rows import SCHEMA
 from tercet.journal.postgres.writer import ACROSS_TENANTS, Reader
 from tercet.journal.protocol import Append, NewCheckpoint
+from tercet.testing.journal_backend import session_row
 
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'tercet' AND tablename NOT LIKE '%\\_schema' ORDER BY 1"
 ONE, TWO = "one", "two"

@@ -1,4 +1,4 @@
-"""Every store of evidence passes the suite."""
+"""Every store of evidence passes the shipped suite."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from evidence.suite.backend import EvidenceBackend
-from evidence.suite.reading import Case, cases
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.store import EvidenceStore
+from tercet.testing.evidence_suite import Case, EvidenceBackend, cases
 
 PROOFS = {
     "a_fact_is_read_as_it_was_put": ("R16",),
@@ -58,9 +57,9 @@ def test_every_case_is_in_the_suite() -> None:
     """A case that somebody writes and forgets to list would never run."""
     names = {getattr(case, "__name__", "") for case in cases(durable=True)}
     written: set[str] = set()
-    for module in ("snapshots", "reading"):
-        source = Path(__file__).parent / "suite" / f"{module}.py"
-        for line in source.read_text(encoding="utf-8").splitlines():
+    folder = Path(__file__).parents[2] / "src" / "tercet" / "testing"
+    for module in ("snapshots", "suite"):
+        for line in (folder / f"evidence_{module}.py").read_text(encoding="utf-8").splitlines():
             if line.startswith("async def ") and not line.startswith("async def _"):
                 written.add(line.removeprefix("async def ").partition("(")[0])
     assert names == written

@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from conformance import new_tenant
-from evidence.suite.backend import contents, fact, take
 from journal.servers import administrator
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.canonical import canonical
@@ -23,6 +21,8 @@ from tercet.evidence.errors import NewerStore, StoreBusy, StoreCorrupt, StoreErr
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.retrieval import facts_for
 from tercet.evidence.store import Change, NewFact
+from tercet.testing.evidence_backend import contents, fact, take
+from tercet.testing.expectation import new_tenant
 
 CRASH = """
 import asyncio, os, signal, sys

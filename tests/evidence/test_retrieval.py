@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidence.suite.backend import document, fact, take
 from tercet.contracts.errors import LimitError
 from tercet.contracts.evidence import EvidenceRef, parse_ref
 from tercet.contracts.mode import Trust
@@ -29,6 +28,7 @@ from tercet.evidence.retrieval import (
     retrieve,
 )
 from tercet.evidence.sqlite import SqliteEvidence
+from tercet.testing.evidence_backend import document, fact, take
 
 NOW = datetime(2026, 5, 9, 12, 0, tzinfo=UTC)
 TENANT = "acme"

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conformance import new_tenant
-from evidence.suite.backend import fact, take
 from tercet.contracts.text.words import LONGEST, MOST_TERMS, terms_of, words_of
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.rows import MOST_WORDS, Match, Totals, best, indexed, score
 from tercet.evidence.store import EvidenceStore, NewFact
+from tercet.testing.evidence_backend import fact, take
+from tercet.testing.expectation import new_tenant
 
 ODD = st.sampled_from(
     ["AND", "OR", "NOT", "NEAR(", '"', "'", "*", "^", ":", "(", ")", "-", "+", "&", "|", "!", "<->", "\0", "\\", "%", "_", "$1", "?", ";", "--",

@@ -1,20 +1,16 @@
-"""Every backend passes the suite, whose cases use tenants of their own, so that they may share one store."""
+"""Every backend passes the shipped suite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
-from journal.suite import appends, clearing, leases, storage, tasks
-from journal.suite.backend import Backend
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
+from tercet.testing.journal_suite import Backend, Case, cases
 
-Case: TypeAlias = Callable[[Backend], Coroutine[Any, Any, None]]
-"""One test of the suite; it raises `ConformanceError` where a journal falls short."""
 CONTENT_ADDRESSED = {"a_checkpoint_is_never_overwritten", "blobs_are_named_by_their_bytes"}
 
 
@@ -25,13 +21,6 @@ def backend(url: str) -> Backend:
         return await open_journal(url)
 
     return Backend(open=open_it)
-
-
-def cases(*, durable: bool) -> tuple[Case, ...]:
-    """The cases for a backend; a durable one has a few more."""
-    common = tuple(case for room in (appends, leases, storage, clearing, tasks) for case in room.CASES)
-    more = (*appends.DURABLE_CASES, *clearing.DURABLE_CASES, *tasks.DURABLE_CASES)
-    return (*common, *more) if durable else common
 
 
 def parameters(*, durable: bool) -> list[Any]:
@@ -65,8 +54,9 @@ def test_every_case_is_in_the_suite() -> None:
     """A case that somebody writes and forgets to list would never run."""
     names = {getattr(case, "__name__", "") for case in cases(durable=True)}
     written: set[str] = set()
+    folder = Path(__file__).parents[2] / "src" / "tercet" / "testing"
     for module in ("appends", "leases", "storage", "clearing", "tasks"):
-        source = Path(__file__).parent / "suite" / f"{module}.py"
+        source = folder / f"journal_{module}.py"
         for line in source.read_text(encoding="utf-8").splitlines():
             if line.startswith("async def ") and not line.startswith("async def _"):
                 written.add(line.removeprefix("async def ").partition("(")[0])

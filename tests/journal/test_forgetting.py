@@ -12,7 +12,6 @@ import pytest
 
 from journal.filling import TENANT, at, event, fill, refusal
 from journal.servers import administrator, new_database
-from journal.suite.backend import session_row
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.database import postgres
 from tercet.database.postgres import Connection
@@ -26,6 +25,7 @@ from tercet.journal.postgres.rows import QUERIES
 from tercet.journal.protocol import Append, Journal, Lease
 from tercet.journal.sqlite import batch as sqlite_batch
 from tercet.journal.stream import Forget
+from tercet.testing.journal_backend import session_row
 
 BLOB = b"the record of a run"
 

@@ -15,12 +15,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from journal.suite.backend import session_row
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import BlobMissing, JournalError
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append, CheckpointKind, FirstLease, Journal, Lease, NewCheckpoint
+from tercet.testing.journal_backend import session_row
 
 T = TypeVar("T")
 

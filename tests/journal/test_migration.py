@@ -11,7 +11,6 @@ import pytest
 
 from journal.filling import TENANT, at, refusal
 from journal.servers import administrator, new_database
-from journal.suite.backend import session_row
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.database.postgres import migrate
 from tercet.database.schema import Schema
@@ -22,6 +21,7 @@ from tercet.journal.opening import open_journal
 from tercet.journal.postgres.rows import SCHEMA as POSTGRES
 from tercet.journal.protocol import Append, ClaimHolder, Journal
 from tercet.journal.sqlite.batch import SCHEMA as SQLITE
+from tercet.testing.journal_backend import session_row
 
 
 def until(schema: Schema, version: int) -> Schema:

@@ -1,4 +1,4 @@
-"""Helpers for your own tests: a virtual clock, a scripted model, and a suite for models of your own.
+"""Helpers for your own tests: conformance suites that run under any test runner, a virtual clock, and a scripted model.
 
 May import any lower package; only the command line imports it.
 """

@@ -17,20 +17,11 @@ from typing import Any, TypeAlias
 
 from tercet.contracts.question import Message, ModelFault, Question, Reply
 from tercet.models.model import Model
+from tercet.testing.expectation import ConformanceError, expect
 
 __all__ = ["CASES", "Case", "ConformanceError", "Subject"]
 
 _PATIENCE_S = 120.0
-
-
-class ConformanceError(AssertionError):
-    """A model does not behave as its interface promises."""
-
-
-def expect(what: str, actual: object, expected: object) -> None:
-    """Fail unless two values are equal."""
-    if actual != expected:
-        raise ConformanceError(f"{what}: expected {expected!r}, found {actual!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Iterator
 from hashlib import sha256
 from typing import Any
 
-from conformance import ConformanceError, expect, expect_refusal, new_tenant, with_new_tenant
-from evidence.suite.backend import CLASS, EvidenceBackend, contents, document, fact, found, take
 from tercet.contracts.errors import UsageError
 from tercet.evidence.errors import (
     BadFact,
@@ -21,6 +19,8 @@ from tercet.evidence.errors import (
     StoreClosed,
 )
 from tercet.evidence.store import Change, Difference, EvidenceStore, Removal
+from tercet.testing.evidence_backend import CLASS, EvidenceBackend, contents, document, fact, found, take
+from tercet.testing.expectation import ConformanceError, expect, expect_refusal, new_tenant, with_new_tenant
 
 
 async def a_draft_is_not_seen(store: EvidenceStore, tenant: str) -> None:

@@ -1,4 +1,6 @@
-"""Shared helpers of the suites of journals and evidence stores: opening a store, and expected refusals."""
+"""Shared helpers of the conformance suites: opening a store, and expectations with informative failures, without a test
+runner.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Generic, Protocol, TypeVar
-
-from tercet.testing.model_suite import ConformanceError, expect
-
-__all__ = ["ConformanceError", "StoreBackend", "expect", "expect_refusal", "new_tenant", "with_new_tenant"]
 
 
 class Store(Protocol):
@@ -62,6 +60,16 @@ def with_new_tenant(
         return run
 
     return tuple(map(of_backend, cases))
+
+
+class ConformanceError(AssertionError):
+    """A backend does not behave as its interface promises."""
+
+
+def expect(what: str, actual: object, expected: object) -> None:
+    """Fail unless two values are equal."""
+    if actual != expected:
+        raise ConformanceError(f"{what}: expected {expected!r}, found {actual!r}")
 
 
 async def expect_refusal(kind: type[E], call: Awaitable[Any]) -> E:

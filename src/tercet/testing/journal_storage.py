@@ -7,12 +7,12 @@ from itertools import product
 
 import msgspec
 
-from conformance import expect, expect_refusal, new_tenant, with_new_tenant
-from journal.suite.backend import Backend, session_row, unit
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.errors import BlobMissing, CheckpointExists, ClaimHeld
 from tercet.journal.protocol import ClaimHolder, Journal, NewCheckpoint, SessionFilter
+from tercet.testing.expectation import expect, expect_refusal, new_tenant, with_new_tenant
+from tercet.testing.journal_backend import Backend, session_row, unit
 
 
 async def a_stream_is_read_in_pages(journal: Journal, tenant: str) -> None:

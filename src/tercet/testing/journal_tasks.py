@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from conformance import ConformanceError, expect, expect_refusal, new_tenant, with_new_tenant
-from journal.suite.backend import Backend, session_row, unit
 from tercet.journal.chain import START, verify_chain
 from tercet.journal.errors import ClaimHeld, JournalClosed, LeaseHeld, LeaseLost, PositionConflict
 from tercet.journal.protocol import ClaimHolder, Journal, NewCheckpoint, Position
+from tercet.testing.expectation import ConformanceError, expect, expect_refusal, new_tenant, with_new_tenant
+from tercet.testing.journal_backend import Backend, session_row, unit
 
 
 async def many_streams_grow_at_once(journal: Journal, tenant: str) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from conformance import expect, expect_refusal, with_new_tenant
-from journal.suite.backend import session_row, unit
 from tercet.journal.chain import START
 from tercet.journal.errors import ClaimHeld, LeaseHeld, LeaseLost, PositionConflict
 from tercet.journal.protocol import FirstLease, Journal, Lease
+from tercet.testing.expectation import expect, expect_refusal, with_new_tenant
+from tercet.testing.journal_backend import session_row, unit
 
 
 async def every_acquire_begins_an_epoch(journal: Journal, tenant: str) -> None:

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from conformance import StoreBackend
 from tercet.journal.protocol import Append, Journal, SessionRow
+from tercet.testing.expectation import StoreBackend
 
 Backend: TypeAlias = StoreBackend[Journal]
 """How the suite opens the journal under test."""

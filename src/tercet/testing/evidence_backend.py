@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from conformance import StoreBackend
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.evidence.store import Change, EvidenceStore, NewDocument, NewFact, SnapshotHead
+from tercet.testing.expectation import StoreBackend
 
 CLASS = "policy"
 

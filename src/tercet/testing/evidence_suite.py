@@ -1,4 +1,8 @@
-"""Cases about reading: facts, chunks, citations and searches; and the cases of the whole suite."""
+"""The conformance suite that every evidence store passes: memory, SQLite, PostgreSQL, and yours.
+
+A case is a coroutine function that takes an `EvidenceBackend` and raises `ConformanceError` if the store fails it. Each
+case uses its own tenants, so cases may share one store.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,22 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from conformance import (
-    expect,
-    expect_refusal,
-    new_tenant,
-    with_new_tenant,
-)
-from evidence.suite import snapshots
-from evidence.suite.backend import CLASS, EvidenceBackend, document, fact, found, take
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import Trust
 from tercet.contracts.values.canonical import digest
 from tercet.evidence.errors import FactUnknown
 from tercet.evidence.store import EvidenceStore
+from tercet.testing import evidence_snapshots
+from tercet.testing.evidence_backend import CLASS, EvidenceBackend, document, fact, found, take
+from tercet.testing.expectation import (
+    ConformanceError,
+    expect,
+    expect_refusal,
+    new_tenant,
+    with_new_tenant,
+)
+
+__all__ = ["Case", "ConformanceError", "EvidenceBackend", "cases"]
 
 Case: TypeAlias = Callable[[EvidenceBackend], Coroutine[Any, Any, None]]
 """One test of the suite; it raises `ConformanceError` where a store falls short."""
@@ -207,5 +214,5 @@ DURABLE_CASES = (what_was_written_is_there_when_reopened, two_openings_share_a_s
 
 def cases(*, durable: bool) -> tuple[Case, ...]:
     """Return the cases for a store; a durable one has a few more."""
-    common = (*snapshots.CASES, *_READING_CASES)
+    common = (*evidence_snapshots.CASES, *_READING_CASES)
     return (*common, *DURABLE_CASES) if durable else common

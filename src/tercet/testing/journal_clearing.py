@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from conformance import expect, expect_refusal, new_tenant, with_new_tenant
-from journal.suite.backend import Backend, session_row, unit
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.chain import START, verify_chain
 from tercet.journal.errors import BlobMissing, LeaseLost, PositionConflict
 from tercet.journal.protocol import Append, ClaimHolder, Journal, Lease, NewCheckpoint, SessionRow
+from tercet.testing.expectation import expect, expect_refusal, new_tenant, with_new_tenant
+from tercet.testing.journal_backend import Backend, session_row, unit
 
 
 async def what_is_due_comes_earliest_first(journal: Journal, tenant: str) -> None:

@@ -7,14 +7,14 @@ import hashlib
 
 from msgspec.structs import replace
 
-from conformance import expect, expect_refusal, new_tenant, with_new_tenant
-from journal.suite.backend import Backend, session_row, unit
 from tercet.contracts.errors import UsageError
 from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.chain import START, verify_chain
 from tercet.journal.errors import BlobMissing, CheckpointExists, ClaimHeld, LeaseLost, PositionConflict
 from tercet.journal.protocol import Append, ClaimHolder, Journal, NewCheckpoint, Position
 from tercet.journal.side_stream import append_next, read_all
+from tercet.testing.expectation import expect, expect_refusal, new_tenant, with_new_tenant
+from tercet.testing.journal_backend import Backend, session_row, unit
 
 
 async def an_unknown_stream_is_empty(journal: Journal, tenant: str) -> None:
