@@ -21,6 +21,7 @@ _TOOL = {
     "mode": "How far it goes, from harmless to severe.",
     "reconciles": "Whether it can look a call up by its key (`reconcile=`).",
     "adapter": "What kind of tool it is; set by the file that declares it.",
+    "tenants": "The tenants that may call it; all without the list.",
 }
 _SUBTASK = {
     "name": "Its name.",
@@ -54,6 +55,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "Attack": {"tool": "The tool that is called with each case."},
     "Auth": {"header": "The header that carries the secret.", "query": "The query parameter that carries it.", "env": "The environment variable with the secret.", "prefix": "What stands before the secret, such as `Bearer `."},
     "Command": {
+        **_TOOL,
         "name": "`adapter.capability`.",
         "argv": "The program and its arguments; `${name}` stands for a parameter, and is always one argument.",
         "parameters": "The JSON Schema of each parameter.",
@@ -137,7 +139,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     },
     "MethodTask": {"task": "The task.", "args": "What it is given."},
     "Notify": {"timeout_ms": "How long it may take."},
-    "Operation": {"operation": "The `operationId`, or method and path.", "idempotent": "Whether the service honours the idempotency key."},
+    "Operation": {**_TOOL, "operation": "The `operationId`, or method and path.", "idempotent": "Whether the service honours the idempotency key."},
     "PackFile": {
         "name": "Its name: lower-case letters, digits, `-` and `_`.",
         "version": "Three numbers, `x.y.z`.",

@@ -152,8 +152,7 @@ FILES: dict[str, tuple[tuple[str, type[BaseModel]], ...]] = {
 """The models behind each file of a pack."""
 
 NOTES = {
-    "http.toml": "`[[service.tool]]` also takes the keys of `@tool`; `[service.defaults]` gives them for all operations of a service.",
-    "commands.toml": "`[[command]]` also takes the keys of `@tool`.",
+    "http.toml": "`[service.defaults]` gives what `[[service.tool]]` declares about the tool for all operations of a service.",
 }
 """What is said about a file besides its fields."""
 
