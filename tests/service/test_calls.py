@@ -41,6 +41,8 @@ MALFORMED: tuple[Any, ...] = (
     {"jsonrpc": "2.0", "id": True, "method": "listGates"},
     [{"jsonrpc": "2.0", "id": 1, "method": "listGates"}] * 21,
     b"[" * 100_000,
+    b'{"jsonrpc": "2.0", "id": 1, "method": "listGates", "method": "listStops"}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "verifyPlan", "params": {"plan": {"steps": [], "steps": []}}}',
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from tercet.contracts.shape import as_object
 from tercet.contracts.values.references import MAX_DEPTH
 from tercet.service.errors import PARSE_ERROR, ServiceError, demand_flat, malformed, rpc_body, shape
 from tercet.service.identity import Caller
+from tercet.tools.strict_json import JsonFault, read_strictly
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -198,11 +199,15 @@ def refuse_unread(body: bytes) -> dict[str, Any] | None:
 
 
 def read_json(body: bytes) -> Any:
-    """Return what a body says; raises `ServiceError` if it is not JSON."""
+    """Return what a body says; raises `ServiceError` if it is not JSON, or could be read in two ways."""
     try:
-        return orjson.loads(body)
+        sent = orjson.loads(body)
+        read_strictly(body.decode())
     except orjson.JSONDecodeError as error:
         raise malformed(f"the body is not JSON: {error}", PARSE_ERROR) from None
+    except JsonFault as fault:
+        raise malformed(f"the body is not JSON that has one meaning: {fault.quoted}", PARSE_ERROR) from None
+    return sent
 
 
 class Boundary:

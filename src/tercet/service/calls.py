@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -30,6 +31,9 @@ CALL_S = 60
 STOPPING = "stopping"
 """The outcome of a call that was not over when the service stopped: it may have taken effect."""
 _SUBJECTS = ("session_id", "gate_id", "name")
+_OWN_ID = re.compile(r"ses_[\w.-]{1,500}", re.ASCII)
+"""What names a session or a gate. Where there are personal values, the audit log keeps no other text of a call: it is
+never erased."""
 
 
 async def call(service: Service, caller: Caller, name: str, given: Any) -> dict[str, Any]:
@@ -185,9 +189,11 @@ class _Log:
         self._tenant = caller.tenant
         fields, actor = as_object(given) or {}, caller.actor
         named = next((fields[each] for each in _SUBJECTS if isinstance(fields.get(each), str)), "")
+        is_personal = _is_personal(service, name)
         if isinstance(kind := fields.get("kind"), str):
             named = f"{kind[:16]} {named}".strip()
-        hashed = given is not None and not _is_personal(service, name)
+        elif is_personal and _OWN_ID.fullmatch(named) is None:
+            named = ""
         self._entry = audit.AuditEntry(
             at=service.now(),
             actor=storable(actor.id),
@@ -195,7 +201,7 @@ class _Log:
             credential=caller.credential,
             method=name,
             subject=storable(named[:512]),
-            params=_hash(given) if hashed else "",
+            params="" if given is None or is_personal else _hash(given),
             simulated_by=storable(actor.os_user or "") if actor.auth == "simulated" else "",
             call=os.urandom(8).hex(),
         )
