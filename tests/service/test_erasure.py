@@ -109,7 +109,7 @@ async def test_a_subject_is_erased_over_http() -> None:
 async def test_the_audit_log_keeps_no_text_that_names_nothing() -> None:
     """What a caller writes where an id belongs may be a personal value, and the log is never erased."""
     async with open_desk(None, _greetings()) as desk:
-        key = await desk.key("olga", scopes=("approve",))
+        key = await desk.key("olga", scopes=("answer",))
         for wrong in (NAME, f"ses_1 {NAME}", "ses_0.g1"):
             refused = await desk.rpc(key, "approveGate", gate_id=wrong)
             assert refused["code"] in ("not_found", "scope_missing")
