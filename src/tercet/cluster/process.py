@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import gc
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from tercet.cluster.connection import TemporalSettings, connect
 from tercet.cluster.dispatch import Dispatcher
@@ -23,6 +26,9 @@ __all__ = (
     "open_worker",
     "wait_drained",
 )
+
+TIDY_S = 10
+"""How often a worker frees what it no longer needs: with what it started with left out, a few milliseconds each time."""
 
 
 @asynccontextmanager
@@ -46,15 +52,23 @@ async def open_worker(
     """Run the sessions of packs that Temporal schedules, in a process that does nothing else."""
     client = await connect(settings)
     async with running_worker(client, journal, open_hub, packs, options):
-        _freeze()
-        yield
+        gc.collect()
+        gc.freeze()  # what exists by now stays: the collector need not look at it again
+        tidying = asyncio.create_task(_tidy())
+        try:
+            yield
+        finally:
+            tidying.cancel()
 
 
-def _freeze() -> None:
-    """Let the garbage collector leave out what exists by now and stays.
+async def _tidy() -> None:
+    """Free what is left of sessions that wait, again and again.
 
-    It looks at all objects only once a quarter of them is new. Of those that a worker has at its start, that quarter is
-    many megabytes of workflows that have left Temporal's cache: each of them is a cycle."""
-    gc.collect()
-    gc.freeze()
-    gc.collect()  # so that the quarter is one of what is left
+    Workflows that have left Temporal's cache are cycles, and Python looks for cycles among older objects only once they
+    have grown by a quarter. What is freed then is kept by the allocator of the C library for what comes next."""
+    trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    while True:
+        await asyncio.sleep(TIDY_S)
+        gc.collect()
+        if trim is not None:  # other systems than Linux return memory by themselves
+            trim(0)
