@@ -1,8 +1,8 @@
 """Sessions that Temporal schedules and that wait at gates: what they cost two workers in memory, and what they cost elsewhere.
 
-Ten thousand sessions are started a thousand at a time. Each time all of them have come to their gates, the memory of the
-workers is what the operating system counts for them, without any preparation: a worker that works at nothing else looks
-like that. The first thousand fill caches; the target is what each of the others has added.
+Ten thousand sessions are started a thousand at a time. Each time all of them have come to their gates, and the workers have
+had nothing to do for as long as it takes them to tidy up, their memory is what the operating system counts for them. The
+first thousand fill caches; the target is what each of the others has added.
 
     WAITING=3000 PYTHONPATH=tests python -m bench cluster_waiting
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from plugins.postgres import running_server
 from plugins.temporal import TemporalServer, running_temporal
+from tercet.cluster.process import TIDY_S
 from tercet.contracts.request import Request
 
 from . import waiting
@@ -31,7 +32,7 @@ MOST_BYTES = 1024.0
 IDLE_S = 5
 
 
-async def wait_at_gates(server: TemporalServer, journal: str, number: int) -> list[Target]:
+async def wait_at_gates(server: TemporalServer, journal: str, number: int, *, rest_s: float) -> list[Target]:
     """Start so many sessions and print what they cost; return the target."""
     part = number // STAGES
     async with open_front(waiting.pack_of(), server.address, journal) as front:
@@ -49,6 +50,7 @@ async def wait_at_gates(server: TemporalServer, journal: str, number: int) -> li
                 )
                 await front.until("awaiting_gate", stage * part)
                 rate = part / (time.perf_counter() - began)
+                await asyncio.sleep(rest_s)
                 sizes = [memory_of(process) for process in crew]
                 held.append(sum(sizes))
                 shown = " + ".join(f"{size / 1024**2:.1f}" for size in sizes)
@@ -88,4 +90,5 @@ def run(*, is_smoke: bool = False) -> list[str]:
     ):
         journal = asyncio.run(make_database(postgres.url, "waiting"))
         print(f"\n{number:,} sessions waiting at gates, two workers")
-        return show_targets(asyncio.run(wait_at_gates(server, journal, number)))
+        rest_s = 0 if is_smoke else TIDY_S + 1
+        return show_targets(asyncio.run(wait_at_gates(server, journal, number, rest_s=rest_s)))

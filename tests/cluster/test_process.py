@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import weakref
 
 import pytest
 
+from cluster.crew import PATIENCE_S
 from cluster.orders import make_pack
 from plugins.temporal import TemporalServer
+from tercet.cluster import process
 from tercet.cluster.connection import TemporalSettings
-from tercet.cluster.process import open_worker
 from tercet.cluster.worker import WorkerSettings
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
@@ -18,10 +21,18 @@ from tercet.service.hub import Hub
 pytestmark = pytest.mark.slow
 
 
-async def test_the_garbage_collector_of_a_worker_looks_at_little_besides_its_sessions(
-    temporal: TemporalServer,
+class Cycle:
+    """Refers to itself, as a workflow does that has left Temporal's cache."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+async def test_a_worker_frees_what_sessions_leave_and_does_not_look_at_what_stays(
+    temporal: TemporalServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A whole collection comes once a quarter of what it looks at is new: with all modules that would be megabytes."""
+    """Python alone looks for old cycles only once there are many, among all modules and classes."""
+    monkeypatch.setattr(process, "TIDY_S", 0.01)
     journal, settings = MemoryJournal(), TemporalSettings(address=temporal.address)
 
     def open_hub(pack: Pack) -> Hub:
@@ -29,9 +40,16 @@ async def test_the_garbage_collector_of_a_worker_looks_at_little_besides_its_ses
 
     was_frozen = gc.get_freeze_count()
     gc.unfreeze()
+    gc.disable()
     try:
-        async with open_worker(settings, journal, open_hub, (make_pack(),), WorkerSettings(sweep_ms=None)):
+        options = WorkerSettings(sweep_ms=None)
+        async with process.open_worker(settings, journal, open_hub, (make_pack(),), options):
             assert 10 * len(gc.get_objects()) < gc.get_freeze_count()
+            left = weakref.ref(Cycle())
+            async with asyncio.timeout(PATIENCE_S):
+                while left() is not None:  # noqa: ASYNC110 - the collector tells nobody
+                    await asyncio.sleep(0.01)
     finally:
+        gc.enable()
         if not was_frozen:
             gc.unfreeze()
