@@ -50,7 +50,7 @@ class Segments:
     def __init__(
         self, text: str, tokens: Sequence[Range], abbreviations: Collection[tuple[str, ...]] = ()
     ) -> None:
-        self._inside = _Inside(tokens)
+        self._tokens = sorted(tokens)
         self._abbreviations = abbreviations
         self._found = sorted(self._parse(text))
         self._starts = [segment.start for segment in self._found]
@@ -58,6 +58,10 @@ class Segments:
     def at(self, place: int) -> Segment:
         """Return the segment that a place is in."""
         return self._found[max(bisect_right(self._starts, place) - 1, 0)]
+
+    def _is_in_token(self, place: int) -> bool:
+        at = bisect_right(self._tokens, place, key=lambda each: each[0]) - 1
+        return at >= 0 and place < self._tokens[at][1]
 
     def _parse(self, text: str) -> Iterator[Segment]:
         yield Segment(0, 0)
@@ -94,30 +98,18 @@ class Segments:
     def _sentences(self, text: str, where: Range, lead: Range | None) -> Iterator[Segment]:
         start, asked = where[0], None
         for match in _STOP.finditer(text, *where):
-            is_word = match[0].startswith(".") and not self._inside.covers(match.start() - 1)
+            is_word = match[0].startswith(".") and not self._is_in_token(match.start() - 1)
             before = text[max(start, match.start() - _LONGEST_WORD) : match.start()]
             is_abbreviated = bool(_ABBREVIATED.search(before)) or words_of(before)[-1:] in self._abbreviations
             if (
                 not (is_word and is_abbreviated)
-                and not self._inside.covers(match.start())
+                and not self._is_in_token(match.start())
                 and not _ITEM.fullmatch(text[start : match.end()])
             ):
                 yield Segment(start, match.end(), lead=asked or lead)
                 asked = (start, match.end()) if match[0].startswith("?") else None  # its answer comes next
                 start = match.end()
         yield Segment(start, where[1], lead=asked or lead)
-
-
-class _Inside:
-    """Whether a place is inside one of some ranges, which do not overlap."""
-
-    def __init__(self, ranges: Sequence[Range]) -> None:
-        self._ranges = sorted(ranges)
-        self._starts = [start for start, _ in self._ranges]
-
-    def covers(self, place: int) -> bool:
-        at = bisect_right(self._starts, place) - 1
-        return at >= 0 and place < self._ranges[at][1]
 
 
 def _lines(text: str) -> Iterator[_Line]:

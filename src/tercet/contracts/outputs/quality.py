@@ -90,6 +90,11 @@ class Defect(Shape):
     location: str | None = None
     scope: Literal["LOCAL", "SECTION", "GLOBAL"] = "LOCAL"
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a defect is known by in another round: repairs move its place."""
+        return self.dimension, self.description
+
 
 class RepairHint(Shape):
     """A suggested repair of one defect."""

@@ -118,17 +118,13 @@ def _remaining_defects(best: Round, log: tuple[dict[str, Any], ...]) -> Iterator
     """Yield every defect of a round with its number of failed repairs."""
     entries = [RepairEntry.model_validate(each) for each in log]
     for defect in map(Defect.model_validate, best.diagnosis.get("defects", ())):
-        tried = [each for each in entries if _is_same(each.defect, defect)]
+        tried = [each for each in entries if each.defect.key == defect.key]
         yield LeftDefect(
             defect=defect,
             root_cause=tried[-1].root_cause if tried else classify(defect),
             tried=len(tried),
             reason=TRIED if tried else UNTRIED,
         )
-
-
-def _is_same(one: Defect, other: Defect) -> bool:
-    return (one.dimension, one.description) == (other.dimension, other.description)
 
 
 _JUDGEMENTS = tuple(name for name in Round.__struct_fields__ if name in Quality.__struct_fields__)

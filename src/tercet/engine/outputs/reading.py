@@ -6,9 +6,8 @@ The readings are recorded, so a replay does not call this code.
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from tercet.contracts.documents import ReadText
+from tercet.contracts.documents import ReadText, TextPiece
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.values import pointer
 from tercet.core import events as e
@@ -96,8 +95,7 @@ def _readable_text(asked: ToRead, locale: str) -> str:
 
 def unread_text(place: str, text: str) -> ReadText:
     """Return the reading of a text that was not read: free text without support."""
-    free: list[dict[str, Any]] = [{"start": 0, "end": len(text), "source": "free"}]
-    return ReadText.model_validate({"pointer": place, "text": text, "pieces": free})
+    return ReadText(pointer=place, text=text, pieces=(TextPiece(start=0, end=len(text), source="free"),))
 
 
 def _put(outputs: JsonObject, asked: ToRead, read: ReadText) -> JsonObject:

@@ -320,16 +320,12 @@ def _has_helped(entry: RepairEntry, later: Sequence[e.Event]) -> bool | None:
                 return False if entry.defect.dimension != FEEDBACK else None
             case e.OutputsCritiqued() if entry.defect.dimension != FEEDBACK:
                 left = map(Defect.model_validate, event.diagnosis.get("defects", ()))
-                return not any(_is_same(entry.defect, each) for each in left)
+                return all(entry.defect.key != each.key for each in left)
             case e.GateAnswered(answer="approve" | "modify" | "deny") if entry.defect.dimension == FEEDBACK:
                 return event.answer == "approve"
             case _:
                 pass
     return None
-
-
-def _is_same(one: Defect, other: Defect) -> bool:
-    return (one.dimension, one.description) == (other.dimension, other.description)
 
 
 LONGEST = 4_000

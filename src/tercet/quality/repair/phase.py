@@ -212,8 +212,7 @@ class _Phase:
             each.tried |= {
                 f"{entry.note.partition(':')[0] if entry.means == 'rule' else 'model'}:{entry.strategy}"
                 for entry in self._case.history.entries
-                if (entry.defect.dimension, entry.defect.description)
-                == (each.defect.dimension, each.defect.description)
+                if entry.defect.key == each.defect.key
             }
 
     # ---- what comes next ----
