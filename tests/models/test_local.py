@@ -24,7 +24,7 @@ import pytest
 from tercet.contracts.question import Message, ModelFault, Question, Reply
 from tercet.critics import Engine, MaxSteps, ModelAgent, StopReason
 from tercet.models.local import LocalModel
-from tercet.models.local.server import CONTEXT_TOKENS, SERVER, LocalServer, find_weights
+from tercet.models.local.model import CONTEXT_TOKENS, SERVER, LocalServer, find_weights
 from tercet.testing.model_suite import CASES, Case, Subject
 from tercet.tools import tool
 
@@ -174,7 +174,7 @@ async def test_a_start_that_failed_is_a_fault_and_is_tried_again(
     damaged = tmp_path / "damaged.gguf"
     damaged.write_bytes(b"GGUF" + b"x" * 1_000)
     weights = [damaged, find_weights()]
-    monkeypatch.setattr("tercet.models.local.server.find_weights", lambda: weights.pop(0))
+    monkeypatch.setattr("tercet.models.local.model.find_weights", lambda: weights.pop(0))
     monkeypatch.setattr("tercet.models.local.model.SERVER", LocalServer())
     model = LocalModel()
 

@@ -59,7 +59,7 @@ def test_without_its_wheels_there_is_no_local_model(package: str, monkeypatch: p
     def find(name: str) -> ModuleSpec | None:
         return None if name == package else find_spec(name)
 
-    monkeypatch.setattr("tercet.models.local.server.find_spec", find)
+    monkeypatch.setattr("tercet.models.local.model.find_spec", find)
     with pytest.raises(UsageError) as caught:
         open_model("local")
     assert caught.value.code == "extra_missing"

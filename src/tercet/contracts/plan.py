@@ -7,9 +7,9 @@ from its tool; the critic judges the effective step (`tercet.contracts.steps.eff
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -21,6 +21,7 @@ from tercet.contracts.steps import graph
 from tercet.contracts.values import pointer, references
 from tercet.contracts.values.canonical import canonical_dump, hash_bytes
 from tercet.contracts.values.plain import not_json, scan_scalars
+from tercet.contracts.values.references import OUTPUTS, Found, Place, Reference
 
 StepKind = Literal["tool", "note", "lane"]
 MAX_STEPS = 10_000
@@ -350,3 +351,61 @@ def _step_problems(index: int, known: dict[str, Any]) -> list[Problem]:
     if compensate is not None:
         problems += named_problems(compensate.params, ("steps", index, "compensate", "params"))
     return problems
+
+
+# --- delivery ---
+# References to the outputs of the run, and outputs that come too late for it. Outputs are judged when every step has ended
+# that takes none of them, so nothing that they are made of may wait for a step that does.
+
+
+class UnknownOutput(NamedTuple):
+    """A reference to an output that a run does not have."""
+
+    step: int
+    place: Place
+    """Where it stands in the step."""
+    name: str
+    """Empty where the reference names no output."""
+
+
+class LateOutput(NamedTuple):
+    """An output, or something to remember, that comes from a step which runs after outputs are accepted."""
+
+    place: Place
+    """Where it stands in the plan."""
+    step: str
+    """Empty where it comes from the outputs themselves."""
+
+
+def find_unknown_outputs(plan: Plan, required: Collection[str]) -> Iterator[UnknownOutput]:
+    """Yield the references to outputs that neither the plan declares nor its decision requires or renders."""
+    known = {*plan.output_names, *required}
+    for index in sorted(plan.graph.delivery):
+        for place, item in _held(plan.steps[index]):
+            for read in references.reads_of(item):
+                name = str(read.place[0]) if read.place else ""
+                if read.name == OUTPUTS and name not in known:
+                    yield UnknownOutput(index, place, name)
+
+
+def _held(step: Step) -> Iterator[tuple[Place, Reference]]:
+    """The references of a step, with their places in it."""
+    parts: list[tuple[Place, list[Found]]] = [(("params",), step.found)]
+    if step.when is not None:
+        parts.append((("when",), [references.parse("cel", step.when)]))
+    if step.compensate is not None:
+        parts.append((("compensate", "params"), references.scan(step.compensate.params)))
+    for place, found in parts:
+        yield from (((*place, *item.place), item) for item in found if type(item) is Reference)
+
+
+def find_late_outputs(plan: Plan) -> Iterator[LateOutput]:
+    """Yield the outputs, and what is to be remembered, that wait for outputs to be accepted."""
+    late = {plan.steps[index].id for index in plan.graph.delivery}
+    for field, values in (("outputs", plan.outputs), ("memory", plan.memory)):
+        for item in references.scan(values):
+            if type(item) is not Reference:
+                continue
+            source = next((name for name in item.names if name in late), None)
+            if source is not None or OUTPUTS in item.names:
+                yield LateOutput((field, *item.place), source or "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tercet.contracts.outputs.delivery import find_late_outputs, find_unknown_outputs
+from tercet.contracts.plan import find_late_outputs, find_unknown_outputs
 from tercet.contracts.runs.behaviour import Behaviour
 from tercet.contracts.steps.graph import MAX_TAKERS
 from tercet.contracts.values import pointer, references

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import meets, parse_ref
-from tercet.contracts.outputs.delivery import find_late_outputs, find_unknown_outputs
-from tercet.contracts.plan import Plan
+from tercet.contracts.plan import Plan, find_late_outputs, find_unknown_outputs
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.steps.effective import unaliased
