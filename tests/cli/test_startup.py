@@ -18,9 +18,7 @@ from .harness import PLANS, REFUNDS
 HEAVY = {
     "pydantic_ai",
     "opentelemetry",
-    "optuna",
     "jinja2",
-    "sqlalchemy",
     "hypothesis",
     "cryptography",
     "asyncpg",

@@ -78,7 +78,7 @@ def test_nothing_better_is_exit_3(tercet: Tercet, centre: Path) -> None:
 
 
 def test_mistakes_are_answered(tercet: Tercet, centre: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No runs named, no surfaces, bounds below a floor, no proposal, no optuna: each gets a code and a remedy."""
+    """No runs named, no surfaces, bounds below a floor, no proposal, no library: each gets a code and a remedy."""
     for code, words in {
         "which_runs": (centre,),
         "proposal_not_found": ("show", "none"),
@@ -101,7 +101,7 @@ def test_mistakes_are_answered(tercet: Tercet, centre: Path, monkeypatch: pytest
     assert "unknown_key" in [each["code"] for each in tercet("check", centre, "--json").json["problems"]]
 
     def none() -> None:
-        raise UsageError("tuning needs optuna", code="extra_missing", remedy="pip install 'tercet[tuning]'")
+        raise UsageError("tuning needs tomlkit", code="extra_missing", remedy="pip install 'tercet[tuning]'")
 
     monkeypatch.setattr(tune, "demand_libraries", none)
     missing = tercet("tune", centre, "--all", "--json").json["error"]

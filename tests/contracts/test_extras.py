@@ -16,10 +16,10 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_answer_is_one_code_and_one_command() -> None:
     """What needs which library, and the command that brings it, quoted so that every shell leaves it alone."""
-    error = extra_missing("tuning", "optuna", "tuning")
+    error = extra_missing("tuning", "tomlkit", "tuning")
     assert (error.code, error.message, error.remedy) == (
         "extra_missing",
-        "tuning needs optuna, which is not installed",
+        "tuning needs tomlkit, which is not installed",
         "install the extra tuning from where you have Tercet: pip install './tercet[tuning]' beside a clone",
     )
 

@@ -149,14 +149,14 @@ def test_no_runs_are_no_ground_to_tune_on() -> None:
     assert refused.value.code == "no_runs"
 
 
-def test_without_optuna_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_library_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The extra is named before any work is done."""
 
     def nothing(_: str) -> None:
         return None
 
     monkeypatch.setattr(searching, "find_spec", nothing)
-    with pytest.raises(UsageError, match="optuna") as refused:
+    with pytest.raises(UsageError, match="tomlkit") as refused:
         searching.demand_libraries()
     assert (
         refused.value.remedy

@@ -4,7 +4,7 @@
 - `scoring`: the results of many runs, with confidence intervals;
 - `frozen`: the check that only surfaces have changed, and the guardrails: the floors, and what may not get worse;
 - `evaluation`: the value of candidates, each measured once;
-- `search`: optuna proposes values, and replay evaluates them;
+- `search`: values are drawn, and replay evaluates them;
 - `proposal`: the diff, expected transcripts, records and scores that a person sees;
 - `acceptance`: applying a proposal, which only a person can do.
 """

@@ -1,4 +1,4 @@
-"""The search for better values: optuna chooses candidates, and replay evaluates them. Nothing is applied.
+"""The search for better values: candidates are drawn, and replay evaluates them. Nothing is applied.
 
 The same pack, runs, trials and seed give the same candidate. Where there are no more candidates than trials, all of them
 are tried.
@@ -6,25 +6,23 @@ are tried.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
 from math import prod
-from typing import Any
 
 from tercet.contracts.errors import extra_missing
 from tercet.contracts.packs.tuning import Candidate, Surface, Value
 from tercet.replay.tuning.evaluation import Evaluated, Evaluation
 from tercet.replay.tuning.frozen import choices_of
 
-_REFUSED = -1_000.0
-"""The value of a candidate that breaks rules, less one for each rule."""
 _SLIGHT = 1e-9
 _MOST_STEPS = 50
 _FEW = 10
-_MOST_ASKED = 5
-"""How many times as many questions as trials: a sampler may ask for the same again, which costs nothing."""
+_MOST_DRAWN = 5
+"""How many times as many draws as trials: one may come to the same again, which costs nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,31 +45,21 @@ def search(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Found:
-    """Look for better values of the pack's surfaces; raises `UsageError` where optuna is not installed."""
-    optuna = _optuna()
+    """Look for better values of the pack's surfaces."""
     choices = {each.id: choices_of(evaluation.pack, each) for each in evaluation.surfaces}
     space = prod(len(values) for values in choices.values())
-    startup = max(5, min(20, trials // 3))
-    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    for numbers in _fixed_candidates(choices, evaluation.now, trials=trials, is_all=space <= trials):
-        study.enqueue_trial(numbers)
     seen: dict[str, Evaluated] = {}
-    for _ in range(min(space, trials) if space <= trials else trials * _MOST_ASKED):
-        trial = study.ask()
-        candidate = Candidate(
-            values={each.id: _suggest_value(trial, each, choices[each.id]) for each in evaluation.surfaces}
-        )
-        found = evaluation.evaluate(candidate)
+    draw = random.Random(seed)  # noqa: S311 - a search, no secret
+    for values in _candidates(evaluation, choices, seen, trials=trials, draw=draw):
+        found = evaluation.evaluate(Candidate(values=values))
         seen[found.candidate.model_dump_json()] = found
-        study.tell(trial, _value_of(found))
         if progress is not None:
-            progress(min(len(seen), trials))
+            progress(len(seen))
         if len(seen) >= trials:
             break
-    best = _best(seen)
+    best = _climb(evaluation, _best(seen) or evaluation.evaluate(Candidate()), choices)
     return Found(
-        best=None if best is None else _simplify(evaluation, _climb(evaluation, best, choices), choices),
+        best=_simplify(evaluation, best, choices) if best.objective > _SLIGHT else None,
         tried=len(seen),
         refused=sum(not each.is_allowed for each in seen.values()),
         space=space,
@@ -79,54 +67,42 @@ def search(
 
 
 def demand_libraries() -> None:
-    """Raise `UsageError` where a library for tuning is not installed, before any work is done."""
-    for name in ("optuna", "tomlkit"):
-        if find_spec(name) is None:
-            raise extra_missing("tuning", name, "tuning")
+    """Raise `UsageError` where the library for tuning is not installed, before any work is done."""
+    if find_spec("tomlkit") is None:
+        raise extra_missing("tuning", "tomlkit", "tuning")
 
 
-def _optuna() -> Any:
-    demand_libraries()
-    import optuna  # noqa: PLC0415 - an extra, and slow to import
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return optuna
-
-
-def _fixed_candidates(
-    choices: Mapping[str, tuple[Value, ...]], now: Mapping[str, Value], *, trials: int, is_all: bool
-) -> Iterator[dict[str, int]]:
-    """Yield what is tried in any case, by the numbers of the values: everything, where that is not too much. Else the pack as it
-    is, and each surface by itself: of many surfaces mostly one or two matter, and lots would change them all at once."""
-    if is_all:
-        for numbers in product(*(range(len(values)) for values in choices.values())):
-            yield dict(zip(choices, numbers, strict=True))
+def _candidates(
+    evaluation: Evaluation,
+    choices: Mapping[str, tuple[Value, ...]],
+    seen: Mapping[str, Evaluated],
+    *,
+    trials: int,
+    draw: random.Random,
+) -> Iterator[dict[str, Value]]:
+    """Yield everything, where that is not too much. Else the pack as it is, each surface by itself, and then changes to one
+    or two surfaces of the best that was seen: of many surfaces mostly one or two matter, and lots would change all at once.
+    """
+    if prod(len(values) for values in choices.values()) <= trials:
+        for values in product(*choices.values()):
+            yield dict(zip(choices, values, strict=True))
         return
-    usual = {name: values.index(now[name]) for name, values in choices.items()}
-    yield usual
+    now = evaluation.now
+    yield now
     share = max(1, trials // 2 // len(choices))
     for name, values in choices.items():
-        others = [number for number in range(len(values)) if number != usual[name]]
-        for number in others[:: max(1, -(-len(others) // share))]:
-            yield {**usual, name: number}
-
-
-def _suggest_value(trial: Any, surface: Surface, values: tuple[Value, ...]) -> Value:
-    """Return a value by its number: numbers have an order that can be followed, names have none."""
-    number: int = (
-        trial.suggest_int(surface.id, 0, len(values) - 1)
-        if _has_order(values)
-        else trial.suggest_categorical(surface.id, list(range(len(values))))
-    )
-    return values[number]
+        others = [value for value in values if value != now[name]]
+        for value in others[:: max(1, -(-len(others) // share))]:
+            yield {**now, name: value}
+    for _ in range(trials * _MOST_DRAWN):
+        best = _best(seen)
+        changed = draw.sample(list(choices), min(len(choices), draw.randint(1, 2)))
+        drawn = {name: draw.choice(choices[name]) for name in changed}
+        yield {**now, **(best.candidate.values if best else {}), **drawn}
 
 
 def _has_order(values: tuple[Value, ...]) -> bool:
     return not any(isinstance(value, bool | str) for value in values)
-
-
-def _value_of(found: Evaluated) -> float:
-    return found.objective if found.is_allowed else _REFUSED - found.broken
 
 
 def _best(seen: Mapping[str, Evaluated]) -> Evaluated | None:
