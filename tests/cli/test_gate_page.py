@@ -11,8 +11,8 @@ import pytest
 from tercet.cli.screen import Screen
 from tercet.core.events import Need
 from tercet.core.events.gate import GateKind
+from tercet.core.same_calls import RecentCall
 from tercet.core.state import NOT_STARTED, Answer, OpenGate, State
-from tercet.engine.streams.recent_calls import RecentCall
 from tercet.view.terminal.gate import GatePage, show_gate, show_page
 
 from .harness import REFUNDS, Tercet

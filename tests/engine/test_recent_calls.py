@@ -12,9 +12,10 @@ import pytest
 from tercet.contracts.errors import NotDone
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
+from tercet.core.same_calls import RecentCall
 from tercet.engine.checks.journal import check_journal
 from tercet.engine.lists import PendingGate
-from tercet.engine.streams.recent_calls import MOST, RecentCall, recent_calls
+from tercet.engine.streams.recent_calls import MOST, recent_calls
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
 from tercet.journal.sqlite.batch import QUERIES

@@ -24,6 +24,22 @@ DAY_MS = 24 * 60 * 60 * 1000
 CallOutcome: TypeAlias = Literal["done", "unknown", "not_done", "compensated"]
 """The outcome of a call; `unknown` also means that it is in progress."""
 
+
+class RecentCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of the tenant that resembles the one at a gate."""
+
+    session: str
+    step: str
+    at: int
+    identical: bool
+    """Whether it is the same call; otherwise only the first compared parameter is the same."""
+    outcome: CallOutcome
+    attempts: int = 1
+    """The number of calls of its step."""
+    params: dict[str, Any]
+    """The compared parameters, without secrets."""
+
+
 _END = 10**14
 """A time that no call reaches: the keys of recent calls count backwards from it, so that the newest come first."""
 

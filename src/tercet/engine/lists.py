@@ -11,12 +11,12 @@ from tercet.contracts.errors import UsageError
 from tercet.core.events.gate import GateKind
 from tercet.core.fold.base import ANSWERS
 from tercet.core.messages import session_of
+from tercet.core.same_calls import RecentCall
 from tercet.core.state import OpenGate, State
 from tercet.core.transcript import moment
 from tercet.engine.checks.journal import DamagedSession, describe_damage
 from tercet.engine.rows import details_of, is_escalated
 from tercet.engine.session_reader import load_state
-from tercet.engine.streams.recent_calls import RecentCall
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.view.vocabulary import QUESTIONS
 

@@ -174,7 +174,7 @@ class Pack(Header):
     @cached_property
     def lane_tools(self) -> tuple[ToolSpec, ...]:
         """Each lane as the tool that a step calls."""
-        return lane_specs(self)
+        return lane_specs(self.parts)
 
     @cached_property
     def snapshots(self) -> tuple[str, ...]:

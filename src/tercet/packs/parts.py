@@ -6,10 +6,10 @@ the keys of `spots`, so a check that knows the place of a problem need not know 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Literal, NamedTuple, Protocol
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -39,22 +39,7 @@ GRACE_MS = 5_000
 """How much longer than a lane may take its parent waits for it: a lane that has run out of time still has to end."""
 
 
-class LaneParts(Protocol):
-    """The declarations of a pack that the tools of its lanes are made of."""
-
-    @property
-    def lanes(self) -> Sequence[Lane]: ...
-    @property
-    def tools(self) -> Sequence[ToolSpec]: ...
-    @property
-    def decisions(self) -> Sequence[DecisionSpec]: ...
-    @property
-    def templates(self) -> Sequence[Plan]: ...
-    @property
-    def library(self) -> TaskLibrary: ...
-
-
-def lane_specs(parts: LaneParts) -> tuple[ToolSpec, ...]:
+def lane_specs(parts: Parts) -> tuple[ToolSpec, ...]:
     """Return each lane as the tool that a step calls: it only reads, and the same key leads to the same session."""
     return tuple(_spec(parts, lane) for lane in parts.lanes)
 
@@ -65,7 +50,7 @@ def decision_of(lane: Lane, decisions: Iterable[DecisionSpec]) -> DecisionSpec |
     return found[0] if len(found) == 1 else None
 
 
-def why_untrusted(parts: LaneParts, lane: Lane) -> str:
+def why_untrusted(parts: Parts, lane: Lane) -> str:
     """Return why the outputs of a lane cannot be trusted, whatever it declares; empty if they can be."""
     known = {tool.name: tool for tool in parts.tools}
     for name in lane.tools:
@@ -86,7 +71,7 @@ def why_untrusted(parts: LaneParts, lane: Lane) -> str:
     return ""
 
 
-def _spec(parts: LaneParts, lane: Lane) -> ToolSpec:
+def _spec(parts: Parts, lane: Lane) -> ToolSpec:
     decision = decision_of(lane, parts.decisions)
     untrusted_inputs = () if decision is None else decision.untrusted_inputs
     schema: PlainObject = {**lane.params, "additionalProperties": False}

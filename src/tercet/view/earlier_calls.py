@@ -4,33 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from tercet.contracts.shape import as_list
 from tercet.core import events as e
+from tercet.core.same_calls import RecentCall
 from tercet.core.state import OpenGate
 from tercet.view.vocabulary import CALL_OUTCOMES
-
-
-class SimilarCall(Protocol):
-    """A call of another session like the one of a gate."""
-
-    @property
-    def session(self) -> str: ...
-    @property
-    def step(self) -> str: ...
-    @property
-    def at(self) -> int: ...
-    @property
-    def outcome(self) -> str: ...
-    @property
-    def identical(self) -> bool: ...
-    @property
-    def attempts(self) -> int: ...
-    @property
-    def params(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +40,7 @@ def repeated_calls(gate: OpenGate) -> Iterator[EarlierCallView]:
         )  # fmt: skip
 
 
-def recent_call(call: SimilarCall) -> EarlierCallView:
+def recent_call(call: RecentCall) -> EarlierCallView:
     """Return a call of another session as a view model."""
     return EarlierCallView(
         session=call.session,

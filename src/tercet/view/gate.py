@@ -16,9 +16,10 @@ from tercet.core import events as e
 from tercet.core.approval import diagnosis_of
 from tercet.core.events.gate import GateKind
 from tercet.core.fold.session import ESCALATED
+from tercet.core.same_calls import RecentCall
 from tercet.core.state import Answer, OpenGate, State
 from tercet.critic.checks.flow import described_trust
-from tercet.view.earlier_calls import EarlierCallView, SimilarCall, recent_call, repeated_calls
+from tercet.view.earlier_calls import EarlierCallView, recent_call, repeated_calls
 from tercet.view.events import RunData, describe
 from tercet.view.hand_off import HandOffView, PlannedStep, hand_off_view
 from tercet.view.quality import ExitView, exit_view
@@ -397,7 +398,7 @@ def gate_view(
     answers: Sequence[Answer | e.GateAnswered] = (),
     confidence: Mapping[str, Any] | None = None,
     packet: HandOff | None = None,
-    recent: Sequence[SimilarCall] = (),
+    recent: Sequence[RecentCall] = (),
 ) -> GateView:
     """Return the view of a gate; `confidence` is the one that was estimated for its outputs."""
     shown, said = gate.shown, tuple(_answer(gate, each) for each in answers)

@@ -36,7 +36,7 @@ from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.fold.base import IllegalEvent
 from tercet.core.prepared_call import params_digest
-from tercet.core.same_calls import DAY_MS, CallOutcome, outcome_of, read_recent_key, recent_prefix
+from tercet.core.same_calls import DAY_MS, CallOutcome, RecentCall, outcome_of, read_recent_key, recent_prefix
 from tercet.core.state import OpenGate, State
 from tercet.engine.session_reader import load_history, load_state
 from tercet.journal.errors import JournalCorrupt
@@ -52,21 +52,6 @@ MAX_AGE_MS = 30 * DAY_MS
 _READ = 100
 """How many calls are looked through; identical ones among them are shown first."""
 _DEEPEST = 20
-
-
-class RecentCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call of the tenant that resembles the one at a gate."""
-
-    session: str
-    step: str
-    at: int
-    identical: bool
-    """Whether it is the same call; otherwise only the first compared parameter is the same."""
-    outcome: CallOutcome
-    attempts: int = 1
-    """The number of calls of its step."""
-    params: dict[str, Any]
-    """The compared parameters, without secrets."""
 
 
 async def recent_calls(

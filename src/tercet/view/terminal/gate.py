@@ -15,6 +15,7 @@ from rich.text import Text
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_object
 from tercet.contracts.values import references
+from tercet.core.same_calls import RecentCall
 from tercet.core.state import Answer, OpenGate, State
 from tercet.view.gate import (
     AskedName,
@@ -23,7 +24,6 @@ from tercet.view.gate import (
     EarlierCallView,
     GateView,
     ProducedView,
-    SimilarCall,
     gate_view,
 )
 from tercet.view.hand_off import AttemptView, HandOffView, PlannedStep
@@ -66,7 +66,7 @@ class GatePage(msgspec.Struct, frozen=True, kw_only=True):
     is_open: bool
     packet: HandOff | None = None
     """The hand-off packet, if the run was escalated."""
-    recent: tuple[SimilarCall, ...] = ()
+    recent: tuple[RecentCall, ...] = ()
     """Recent calls of the tenant like the one of the gate."""
     asked: tuple[AskedName, ...] = ()
     """Why people are asked."""
