@@ -357,6 +357,7 @@ NAMED: JsonObject = {
         (_of(SECOND, "total"), False),
         ({"lines": [_row(1, "name", "qty", "price"), _row(0, "name", "qty", "price")]}, True),
         ({"lines": {"$evidence": f"{BASKET}#/lines"}}, True),
+        ({"lines": [*[_row(0, "name", "qty", "price")] * 20, _row(1, "name", "qty", "price")]}, False),
         ({"lines": [_row(0, "name") | _row(1, "qty", "price")]}, False),
         ({"lines": [_row(0, "name", "qty") | _row(1, "price"), _row(1, "name", "qty", "price")]}, False),
         ({"lines": [_row(1, "qty", "price")]}, False),
@@ -425,6 +426,24 @@ def test_words_of_the_request_vouch_for_themselves_only_one_by_one(
     schema: JsonObject = {"properties": {"letter": {"properties": {"text": {}}}}}
     shop = Shop({**quality(), "outputs_schema": schema})
     done = shop.run(look_up(OWN), echo, outputs=outputs, asked={"text": said})
+    assert (done.status == "completed") is is_committed
+
+
+@pytest.mark.parametrize(
+    ("said", "is_committed"),
+    [
+        ("closed", True),
+        ({"We": {"hereby": {"approve": {"your": "refund"}}}}, False),
+        ([{"You": "owe"}, {"us": "nothing"}], False),
+        ({"Refund": 5000, "EUR": 5000}, False),
+    ],
+)
+def test_names_in_the_request_do_not_vouch(said: Any, is_committed: bool) -> None:
+    """The names of an object can be a sentence of the requester's, a word each."""
+    schema: JsonObject = {"properties": {"letter": {"properties": {"text": {}}}}}
+    shop = Shop({**quality(), "outputs_schema": schema})
+    outputs: JsonObject = {"letter": {"text": {"$from": "request#/text"}}}
+    done = shop.run(look_up(OWN), outputs=outputs, asked={"text": said})
     assert (done.status == "completed") is is_committed
 
 

@@ -155,8 +155,10 @@ class Behaviour(IntEnum):
 
     OUTPUTS_REPAIRED_PLAINLY = 26
     """A repair takes out every secret that the check of safety finds, encoded ones included, and fills a missing member
-    from its schema alone. A replay takes judgements by the earlier rules as recorded. Before, a shorter list of its own
-    decided what a secret is, and a value could be copied from evidence without being bound."""
+    from its schema alone. The request vouches for no name of a member, and a row of a listed thing stands once. A replay
+    takes judgements by the earlier rules as recorded. Before, a shorter list of its own decided what a secret is, a value
+    could be copied from evidence without being bound, and a requester's sentence in the names of an object and rows that
+    a plan repeated were committed."""
 
     OPTIONAL_EFFECTS_CERTAIN = 27
     """An optional step above read_only reads nothing untrusted, nor the result of a step that untrusted words may leave out:

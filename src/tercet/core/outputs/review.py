@@ -146,10 +146,13 @@ class OutputReview:
         return tuple(found)
 
     def _is_known_name(self, name: Leaf, sources: dict[str, TrustedSource]) -> bool:
-        """Return whether someone vouches for the name of a member: the pack's author, or the trusted data that has it."""
+        """Return whether someone vouches for the name of a member: the pack's author, or the trusted data that has it.
+
+        The request does not: whoever writes it could write a sentence in the names of its members.
+        """
         place = pointer.join(name.place)
         source = next((sources[each] for each in _prefixes(place)[1:] if each in sources), None)
-        if source is not None and (not source.is_request or is_one_word(name.value)):
+        if source is not None and not source.is_request:
             return True
         if len(name.place) == 1 and name.value in self._declared_names:
             return True

@@ -191,14 +191,15 @@ class _Facts:
                 yield pointer.join(each.place)
 
     def find_partial(self, scalars: Iterable[_Scalar]) -> Iterator[str]:
-        """Yield where a list has the name of one in the source, and only some of its items."""
+        """Yield where a list has the name of one in the source, and only some of its items, or one of them more than once."""
         taken: dict[tuple[Parts, Record], dict[str, list[_Scalar]]] = {}
         for each in scalars:
             if (found := self._item(each)) is not None:
                 place, items, index = found
                 taken.setdefault((place, items), {}).setdefault(index, []).append(each)
-        for (_, items), rows in taken.items():
-            if rows.keys() < self._items.get(items, set()):
+        for (place, items), rows in taken.items():
+            is_repeated = any(len({each.place[len(place)] for each in row}) > 1 for row in rows.values())
+            if is_repeated or rows.keys() < self._items.get(items, set()):
                 yield from (pointer.join(each.place) for row in rows.values() for each in row)
 
     def _item(self, scalar: _Scalar) -> tuple[Parts, Record, str] | None:
