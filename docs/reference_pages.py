@@ -58,7 +58,7 @@ REFUSALS: dict[Code, tuple[str, str]] = {
     Code.MODE_UNDERSTATED: ("the step declares a milder mode than its tool has", "leave `approval_mode` out, or write the tool's"),
     Code.GATE_MISSING: ("a destructive or irreversible step has no unconditional gate", "name a gate in the tool"),
     Code.GATE_UNKNOWN: ("a step names a gate that the pack does not have", "correct the name"),
-    Code.UNBOUND_ARGUMENT: ("a parameter with authority has a value without a permitted source", "take it by reference from evidence that the step pins or from a trusted result, or let a person supply it in the request"),
+    Code.UNBOUND_ARGUMENT: ("a parameter with authority has a value without a permitted source", "the remedy of the refusal fits its cause: take the value from the request, pin the evidence that holds it, refer to a field that is trusted, or make a request that gives it"),
     Code.COMPENSATION_MISSING: ("a step with an effect says neither how to undo it nor that this is impossible", "declare `compensate` or `no_compensation`"),
     Code.UNMET_PRECONDITION: ("nothing before the step brings about what it presupposes", "add the step that does"),
     Code.THREATENED_CONDITION: ("a step that may run in between undoes a condition", "order the steps with `depends_on`"),

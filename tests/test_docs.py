@@ -56,6 +56,7 @@ from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE
 from tercet.policy.expressions import CALL, PLAN, STEP
 from tercet.policy.resolution import ResolutionError
 from tercet.service.methods import METHODS
+from tercet.service.targets import EmailTarget, NotificationSettings, WebhookTarget
 
 PAGES = [*SHOWN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 OTHERS = [*sorted((ROOT / "examples").rglob("*.md")), *sorted((ROOT / "src").rglob("*.md"))]
@@ -429,6 +430,39 @@ def test_every_method_of_the_service_is_on_its_page() -> None:
         taken, parameters = set(re.findall(r"`(\w+)`", listed[name])), set(method.params.model_fields)
         assert taken <= parameters
         assert parameters - taken <= {"request_key"} or "and others" in listed[name], name
+
+
+def test_every_route_of_the_service_is_on_its_page() -> None:
+    """docs/service.md names each path of the OpenAPI document; what stands for an id is written ID."""
+    page = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
+    source = (ROOT / "src" / "tercet" / "service" / "app.py").read_text(encoding="utf-8")
+    paths = re.findall(r"@app\.(?:get|post)\(\s*\"([^\"]+)\"", source)
+    assert {"/v1/sessions/{session_id}/progress", "/healthz"} <= set(paths)
+    shown = [re.sub(r"\{\w+\}", "ID", path) for path in paths if path != "/"]
+    assert [path for path in shown if f"{path}`" not in page] == []
+
+
+def test_every_variable_of_the_environment_is_in_the_reference() -> None:
+    """The page has a row for each variable of our own that the sources name, and for no other."""
+    page = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
+    named = {
+        name
+        for file in (ROOT / "src").rglob("*.py")
+        for name in re.findall(r"\bTERCET_[A-Z_]+\b", file.read_text(encoding="utf-8"))
+    }
+    listed = set(re.findall(r"`(TERCET_[A-Z_]+)`", page))
+    assert listed == named - {"TERCET_REFUNDS_DB"}, "TERCET_REFUNDS_DB is read by an example's own tools"
+
+
+def test_every_setting_of_notifications_is_on_its_page() -> None:
+    """docs/notifications.md names each field of the file that `--notifications` takes."""
+    page = (ROOT / "docs" / "notifications.md").read_text(encoding="utf-8")
+    fields = {
+        name for model in (NotificationSettings, WebhookTarget, EmailTarget) for name in model.model_fields
+    }
+    assert {
+        name for name in fields if not re.search(rf"`{name}`|^{name} = |^\[{name}\.", page, re.MULTILINE)
+    } == set()
 
 
 def test_every_extra_is_in_the_reference_and_installed_from_the_clone() -> None:

@@ -12,7 +12,7 @@ from tercet.cli.screen import Screen
 from tercet.core.events import Need
 from tercet.core.events.gate import GateKind
 from tercet.core.same_calls import RecentCall
-from tercet.core.state import NOT_STARTED, Answer, OpenGate, State
+from tercet.core.state import NOT_STARTED, Answer, OpenGate, State, StepState
 from tercet.view.terminal.gate import GatePage, show_gate, show_page
 
 from .harness import REFUNDS, Tercet
@@ -57,9 +57,21 @@ def test_an_approver_sees_the_call_and_all_around_it(tercet: Tercet, kitchen: Ki
         "undo      adp_payments.cancel_refund with refund_id ← self#/refund_id; approved together" in page.out
     )
     assert "expires   in 24 h, 20" in page.out
-    asked = tercet("gates", "show", gate["id"], "--json").json["asked"]
-    assert [each["name"] for each in asked] == ["GATE_FINANCE_APPROVAL"]
-    assert asked[0]["description"].startswith("Money leaves the company")
+    found = tercet("gates", "show", gate["id"], "--json").json
+    assert [each["name"] for each in found["asked"]] == ["GATE_FINANCE_APPROVAL"]
+    assert found["asked"][0]["description"].startswith("Money leaves the company")
+    assert "answers approve: adp_payments.issue_refund is called once, with exactly these values" in page.text
+    assert "deny: adp_payments.issue_refund is not called, and the run ends rejected" in page.text
+    assert [each["answer"] for each in found["leads_to"]] == ["approve", "deny", "set_values"]
+    assert found["leads_to"] == gate["leads_to"]
+
+
+def test_a_run_that_waits_says_why_and_what_each_answer_leads_to(tercet: Tercet, kitchen: Kitchen) -> None:
+    """In the few rows that `run` prints, as on the page of the gate."""
+    out = tercet(*REFUND, ORDER_881).text
+    assert "because GATE_FINANCE_APPROVAL: Money leaves the company" in out
+    assert "GATE_FINANCE_APPROVAL: adp_payments.issue_refund is destructive" in out
+    assert "answers approve: adp_payments.issue_refund is called once, with exactly these values" in out
 
 
 def test_an_approver_sees_recent_calls_like_this_one(office: Office) -> None:
@@ -183,9 +195,10 @@ def test_every_field_of_a_gate_may_be_hostile(kind: GateKind, capsys: pytest.Cap
     recent = RecentCall(
         session=HOSTILE, step=HOSTILE, at=1, identical=False, outcome="unknown", params={HOSTILE: HOSTILE}
     )
-    screen, state = Screen(), State(start=start, answers=(answer,))
+    steps = {HOSTILE: StepState(status="gated")}
+    screen, state = Screen(), State(start=start, answers=(answer,), steps=steps)
     show_page(screen, GatePage(gate=gate, state=state, is_open=True, recent=(recent,)), now=2)
-    show_gate(screen, gate, owner=HOSTILE, now=2)
+    show_gate(screen, gate, state, now=2)
     printed = capsys.readouterr().out
     assert "gnp" in printed
     assert is_inert(printed)
@@ -196,7 +209,7 @@ def test_letters_that_look_like_others_are_named(capsys: pytest.CaptureFixture[s
     """A Cyrillic letter in a value that carries authority is pointed out."""
     shown = {"tool": "pay.out", "params": {"to": "p\u0430y_1", "text": "\u00e4"}, "authority": ["to"]}
     gate = OpenGate(id="ses_1.g1", kind="approval", step="s", needs={"": Need()}, shown=shown)
-    show_gate(Screen(), gate, owner="rosa", now=1)
+    show_gate(Screen(), gate, State(start=msgspec.structs.replace(NOT_STARTED, actor={"id": "rosa"})), now=1)
     printed = capsys.readouterr().out
     assert "! not plain letters: CYRILLIC SMALL LETTER A" in printed
     assert "DIAERESIS" not in printed

@@ -63,8 +63,8 @@ def test_a_session_shows_its_critical_path_and_who_may_wait(tercet: Tercet, kitc
     run = tercet("run", BAKERY, "--plan", kitchen.plan(slow, quick, last), "--shadow", "--json").json
     shown = tercet("sessions", "show", run["session_id"])
     assert "time      2.5 s (2.9 s one after the other) along slow" in shown.out
-    assert "slack     quick may wait 2.1 s" in shown.out
-    assert "not known of last" in shown.out
+    assert "may wait  quick 2.1 s" in shown.out
+    assert "unknown   how long last takes" in shown.out
     schedule = tercet("sessions", "show", run["session_id"], "--json").json["schedule"]
     assert (schedule["total_ms"], schedule["sequential_ms"]) == (2_500, 2_900)
     assert {name: (step["source"], step["slack_ms"]) for name, step in schedule["steps"].items()} == {

@@ -246,7 +246,10 @@ async def test_a_person_without_the_role_is_told_what_they_may_still_do_and_what
         assert "it takes the role editor. You may still:" in decision
         assert decision.index("You may still:") < decision.index("Add to the budget")
         abandon = decision.partition('value="abandon"')[2].partition("</form>")[0]
-        assert "The run ends without a result. What it has done is shown to a person" in abandon
+        assert (
+            "Nothing more is called, and the run ends failed. If its earlier calls had effects, a person decides"
+            in abandon
+        )
         editor = await desk.person("user_editor", roles=("editor",))
         assert "You may still:" not in (await editor.get(f"/console/gates/{gate}")).text
 

@@ -83,7 +83,7 @@ def test_arguments_must_fit_the_schema(wrong: dict[str, Any], right: dict[str, A
     """A wrong argument is refused where it stands, and the remedy says what the tool takes."""
     verdict = order(**wrong)
     assert refused(verdict) == ("violates_decision_spec", "argument_invalid", 1, place)
-    assert verdict.reasons[0].startswith("step 1 ")
+    assert verdict.reasons[0].startswith("step 1: ")
     assert verdict.remedy == "shop.order takes address, count, size, sku, tags"
     assert refused(order(**right)) is None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -833,14 +832,3 @@ def test_an_output_that_is_drawn_again_comes_from_a_step_that_changes_nothing() 
     assert codes("a.read") == []
     assert codes("a.keep") == ["draw_not_read_only"]
     assert "draw_not_read_only" not in codes("a.keep", "other")
-
-
-def test_a_missing_extra_is_told_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hypothesis makes the cases: where it is not installed, `check` says how to get it."""
-    monkeypatch.setitem(sys.modules, "hypothesis", None)
-    (problem,) = found(attack())
-    assert (problem.code, problem.severity) == ("adversarial_unavailable", "warning")
-    assert (
-        problem.remedy
-        == "install the extra adversarial from where you have Tercet: pip install './tercet[adversarial]' beside a clone"
-    )

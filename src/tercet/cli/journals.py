@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -27,7 +27,7 @@ from tercet.core.state import State
 from tercet.database.schema import SQLITE
 from tercet.engine.evidence.library import NO_LIBRARY_EVIDENCE, Library, LibraryEvidence
 from tercet.engine.personal.reveal import Revealer
-from tercet.engine.session_reader import load_history, load_state, read_policies
+from tercet.engine.session_reader import load_history, load_state, read_declared_pack, read_policies
 from tercet.engine.streams.artifacts import rollback_result
 from tercet.evidence.errors import StoreCorrupt, StoreUnavailable
 from tercet.evidence.opening import open_evidence
@@ -36,6 +36,7 @@ from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalCorrupt, JournalUnavailable
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, StoredCheckpoint
+from tercet.view.questions import AskedName, asked_names
 from tercet.view.session import CallRefusal, find_refusal
 
 T = TypeVar("T")
@@ -72,6 +73,8 @@ class RecordedSession:
     """For a run that ended without success: the compensation of its effects, and those that people have settled."""
     refusal: CallRefusal | None = None
     """The call that was refused at dispatch, if it did not go on for that."""
+    asked: Mapping[str, tuple[AskedName, ...]] = field(default_factory=dict[str, tuple[AskedName, ...]])
+    """Why people are asked, by open gate."""
 
     @property
     def latencies(self) -> dict[str, int]:
@@ -142,12 +145,14 @@ async def read_session(journal: Journal, session: str) -> RecordedSession:
     events = history.events[: state.position]
     revealer = Revealer(journal, tenant, session)
     shown = await revealer.reveal_struct(state)
+    pack = await read_declared_pack(journal, tenant, state) if shown.gates else None
     return RecordedSession(
         state=shown,
         events=tuple([await revealer.reveal_struct(event) for event in events]),
         checkpoints=tuple(each for each in history.checkpoints if each.seq <= state.position),
         rollback=await rollback_result(journal, tenant, state),
         refusal=find_refusal(shown, await read_policies(journal, tenant, state)),
+        asked={name: asked_names(gate, shown, pack) for name, gate in shown.gates.items()},
     )
 
 

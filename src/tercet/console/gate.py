@@ -35,8 +35,9 @@ from tercet.packs.pack import Pack
 from tercet.runtime import Runtime
 from tercet.service.errors import ServiceError, not_found
 from tercet.service.hub import pack_name
-from tercet.view.gate import AskedName, GateView, asked_names, gate_view, opened_gate
+from tercet.view.gate import GateView, gate_view, opened_gate
 from tercet.view.html.safe_text import Shown
+from tercet.view.questions import asked_names
 from tercet.view.text import reasons_text
 from tercet.view.vocabulary import REVIEWS, STANDINGS, STEPS, meaning, standing
 
@@ -134,26 +135,18 @@ def _render(visit: Visit, shown: GatePage) -> Response:
         reason=state.reason,
         next_gates=[] if view.is_open or state.is_over else sorted(state.gates)[:_MOST_NEXT],
         steps=_steps(view, state),
-        asked=_asked(gate, state, _pinned_pack(visit, state)),
+        asked=asked_names(gate, state, _pinned_pack(visit, state)),
         review=_review(state),
         is_dev_run=bool(state.start.dev),
-        on_failure=state.start.on_failure,
+        leads_to={each.answer: each.sentences for each in view.leads_to},
         me=visit.caller.actor.id,
         needs_confirmation=_is_grave(view),
-        unmet=_unmet(gate) if view.is_open else 0,
         stop=_stop(visit, shown),
         set_fields=_set_fields(gate) if shown.may and shown.may.may("set_values") else (),
         result_fields=make_fields(schema or {}, results, "result:") if results else (),
         amounts=_AMOUNTS,
         is_trusted=view.trusted_roles is None
         or bool(set(view.trusted_roles) & set(visit.caller.actor.roles)),
-    )
-
-
-def _unmet(gate: OpenGate) -> int:
-    """Return how many approvals are missing."""
-    return sum(
-        need.quorum - len(gate.approvers(name)) for name, need in gate.needs.items() if name in gate.unmet
     )
 
 
@@ -186,13 +179,6 @@ def _pinned_pack(visit: Visit, state: State) -> Pack | None:
     """Return the version of its pack that a session is pinned to; None if it is not served here."""
     versions = visit.console.http.service.hub.packs.get(pack_name(state.start.pack), ())
     return next((pack for pack in versions if pack.hash == state.start.pack_hash), None)
-
-
-def _asked(gate: OpenGate, state: State, pack: Pack | None) -> tuple[AskedName, ...]:
-    """Return why people are asked; without the reasons of the pack if it is not served here."""
-    if pack is None:
-        return asked_names(gate, state)
-    return asked_names(gate, state, gates=pack.gates, policies=pack.policies)
 
 
 def _review(state: State) -> dict[str, Any] | None:

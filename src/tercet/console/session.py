@@ -36,6 +36,7 @@ from tercet.view.evidence import evidence_view
 from tercet.view.gate import run_gates
 from tercet.view.plan import plan_views
 from tercet.view.quality import quality_view
+from tercet.view.questions import effects_at_the_end
 from tercet.view.run import ReplayReport, unreadable
 from tercet.view.session import session_view
 
@@ -198,6 +199,7 @@ def _controls(visit: Visit, state: State, *, is_served: bool) -> dict[str, Any]:
         "resume": may and state.status == "paused" and not gate,
         "gate": gate if not state.is_over else "",
         "cancel": may,
+        "if_cancelled": ("the run ends cancelled", *effects_at_the_end(state)),
         "extend": is_served and not state.is_over and is_operator,
         "amounts": _AMOUNTS,
         "why_not": _why_not(state, is_served=is_served, may=may),

@@ -137,6 +137,7 @@ class Review:
         self.ctx = ctx
         self.is_strict = ctx.goes_by(Behaviour.STRICT_CALLS)
         self.is_plain = ctx.goes_by(Behaviour.PLAIN_REFUSALS)
+        self.names_causes = ctx.goes_by(Behaviour.CAUSES_NAMED)
         self.reads_widths = not ctx.goes_by(Behaviour.WIDTHS_ARE_NO_KINDS)
         self.marks_reach_lists = ctx.goes_by(Behaviour.WIDTHS_ARE_NO_KINDS)
         self.compiled = compiled

@@ -40,6 +40,8 @@ class Binding(NamedTuple):
 
     holder: Holder | None = None
     why: str = ""
+    remedy: str = ""
+    """What to do about it."""
     records: tuple[str, ...] = ()
     """Every record that contains the value and may be its source."""
 
@@ -80,16 +82,21 @@ class Sources:
         records = tuple(dict.fromkeys([each.record for each in fitting]))
         if len(records) > 1 and len({*map(self._group, records)}) > 1:
             why = f"is in {' and in '.join(records[:3])}, and which of them was meant cannot be determined"
-            return Binding(why=why, records=records)
+            remedy = "take it by reference from the one that is meant, with $from or $evidence"
+            return Binding(why=why, remedy=remedy, records=records)
         if fitting:
             return Binding(fitting[0], records=records)
         if why:
-            return Binding(why=why, records=(REQUEST,))
+            remedy = (
+                "send it in a field of its own of the request, or declare a pattern that says what it is for"
+            )
+            return Binding(why=why, remedy=remedy, records=(REQUEST,))
         other = next(iter([*self._in_request.get(key, ()), *held]), None)
         if other is not None:
             what = other.kind.name or "of unknown kind"
             return Binding(
-                why=f"holds only in {other.name}, which is {what}, and the parameter takes {target.name}"
+                why=f"holds only in {other.name}, which is {what}, and the parameter takes {target.name}",
+                remedy=f"take a value of kind {target.name}; or, if it is one, declare that kind for {other.name}",
             )
         return Binding()
 

@@ -18,6 +18,7 @@ from tercet.engine.checks.journal import DamagedSession, describe_damage
 from tercet.engine.rows import details_of, is_escalated
 from tercet.engine.session_reader import load_state
 from tercet.journal.protocol import Journal, SessionRow
+from tercet.view.questions import Consequence, consequences
 from tercet.view.vocabulary import QUESTIONS
 
 _PAGE = 200
@@ -94,6 +95,8 @@ class PendingGate:
     expires_at: datetime | None
     recent: tuple[RecentCall, ...] = ()
     """Recent similar calls of the tenant, identical ones first. The digest does not cover them."""
+    leads_to: tuple[Consequence, ...] = ()
+    """What each answer that is possible now leads to."""
 
     @classmethod
     def of(cls, state: State, gate: OpenGate, recent: tuple[RecentCall, ...] = ()) -> PendingGate:
@@ -118,6 +121,7 @@ class PendingGate:
             opened_at=moment(gate.at),
             expires_at=moment(gate.expires) if gate.expires else None,
             recent=recent,
+            leads_to=consequences(gate, state),
         )
 
 

@@ -15,7 +15,7 @@ from tercet.packs.checks.limits import LIMIT_CHECKS, SESSION_CHECKS
 from tercet.packs.checks.quality import PLACE_CHECKS, QUALITY_CHECKS
 from tercet.packs.checks.rule_fields import RULE_CHECKS
 from tercet.packs.checks.templates import TEMPLATE_CHECKS
-from tercet.packs.checks.tools import LANE_CHECKS, TOOL_CHECKS
+from tercet.packs.checks.tools import EXTRA_CHECKS, LANE_CHECKS, TOOL_CHECKS
 from tercet.packs.checks.unused import SENTENCE_CHECKS, UNUSED_CHECKS
 from tercet.packs.loading import read_folder
 from tercet.packs.pack import Pack
@@ -41,6 +41,7 @@ CHECKS: tuple[Check, ...] = (
     *TEMPLATE_CHECKS,
     *GOAL_CHECKS,
     *UNUSED_CHECKS,
+    *EXTRA_CHECKS,
 )
 
 

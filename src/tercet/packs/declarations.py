@@ -422,6 +422,11 @@ def _list_faults(draft: Draft, error: ValidationError, spot: Spot) -> Iterator[A
         yield detail
 
 
+_EXAMPLES = {
+    "egress": 'add the addresses that it may call, such as egress = ["api.example.com:443"]',
+    "roles": 'add the roles that may approve, such as roles = ["manager"]',
+}
+"""What to write for keys whose name does not say it."""
 _RENAMED = {"required_facts": "required_values"}
 """Keys of earlier versions, with their replacements."""
 
@@ -442,7 +447,7 @@ def explain(detail: Any, model: type[BaseModel]) -> tuple[str, str, str]:
             what, _, remedy = str(detail["msg"]).partition(": ")
             return own, what, remedy or "correct the template"
         case "missing":
-            return "missing_key", f"{key!r} is missing", f"add {key!r}"
+            return "missing_key", f"{key!r} is missing", _EXAMPLES.get(key, f"add {key!r}")
         case _:
             given = repr(detail.get("input"))
             shown = f"{given[:60]}{'…' * (len(given) > 60)}"

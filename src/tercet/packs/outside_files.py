@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, ValidationError
 
-from tercet.contracts.errors import UsageError, install_words
+from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.shape import as_object
 from tercet.contracts.values.canonical import digest, hash_bytes
@@ -123,8 +122,6 @@ def _check_service(table: Table, service: Service) -> None:
         table.warn(
             "secret_in_clear", f"{service.base_url} is not encrypted, and a secret is sent there", "use https"
         )
-    if find_spec("httpx2") is None:
-        table.warn("http_unavailable", "the HTTP library is not installed here", install_words("http"))
 
 
 def _warn_of_missing_variables(table: Table, names: Iterable[str]) -> None:

@@ -21,6 +21,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values import pointer
 from tercet.contracts.values.references import Place
+from tercet.policy.fault_sentences import fault_sentence
 
 MAX_SUBSCHEMAS = 20_000
 MAX_DEPTH = 128
@@ -209,6 +210,14 @@ class Fault(NamedTuple):
     place: Place
     keyword: str
     message: str
+    """What the validator says."""
+    sentence: str = ""
+    """The violation of a call's parameters as a sentence."""
+
+    @property
+    def text(self) -> str:
+        """The sentence; where there is none, the place and what the validator says."""
+        return self.sentence or f"{pointer.join(self.place)[1:] or 'arguments'}: {self.message}"
 
 
 @lru_cache(maxsize=4_096)
@@ -283,6 +292,7 @@ def faults(schema_text: str, value: Any, unchecked: frozenset[str] = frozenset()
             tuple(error.instance_path),
             str(error.schema_path[-1]) if error.schema_path else "",
             _short(error.message),
+            fault_sentence(tuple(error.instance_path), error.kind, error.instance),
         )
         for error in compiled.iter_errors(value)
     ]

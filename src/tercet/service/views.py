@@ -91,6 +91,7 @@ def gate_view(gate: PendingGate) -> dict[str, Any]:
         "opened_at": gate.opened_at.isoformat(),
         "expires_at": gate.expires_at.isoformat() if gate.expires_at else None,
         "recent": msgspec.to_builtins(gate.recent),
+        "leads_to": msgspec.to_builtins(gate.leads_to),
     }
 
 

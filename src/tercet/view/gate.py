@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tercet.contracts.gate import Gate, HandOff
+from tercet.contracts.gate import HandOff
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import compensated_step
-from tercet.contracts.policy import Policy
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.values import pointer
 from tercet.core import events as e
@@ -23,6 +22,7 @@ from tercet.view.earlier_calls import EarlierCallView, recent_call, repeated_cal
 from tercet.view.events import RunData, describe
 from tercet.view.hand_off import HandOffView, PlannedStep, hand_off_view
 from tercet.view.quality import ExitView, exit_view
+from tercet.view.questions import Consequence, consequences
 from tercet.view.text import first_names, join_names, with_plain_causes
 from tercet.view.vocabulary import (
     ADVICE,
@@ -377,6 +377,8 @@ class GateView:
     cost_microcents: int
     budget: JsonObject
     answers: tuple[AnswerView, ...]
+    leads_to: tuple[Consequence, ...]
+    """What each answer leads to; empty if it can no longer be answered."""
     hand_off: HandOffView | None
     digest: str
     covers: Mapping[str, str]
@@ -436,6 +438,7 @@ def gate_view(
         cost_microcents=int(shown.get("cost_microcents") or 0),
         budget=as_object(shown.get("budget")) or {},
         answers=said,
+        leads_to=consequences(gate, state) if is_open else (),
         hand_off=hand_off_view(packet) if packet else None,
         digest=gate.digest,
         covers=gate.covers,
@@ -507,35 +510,6 @@ def reason_text(gate: OpenGate) -> str:
     """Return why a gate was opened."""
     found = str(gate.shown.get("reason") or gate.shown.get("why") or "")
     return with_plain_causes(found.removeprefix(ESCALATED if gate.kind == "escalation" else ""))
-
-
-@dataclass(frozen=True, kw_only=True)
-class AskedName:
-    """A name of a gate: its description by the pack, and the reasons for asking."""
-
-    name: str
-    description: str
-    reasons: tuple[str, ...]
-
-
-def asked_names(
-    gate: OpenGate, state: State, *, gates: Sequence[Gate] = (), policies: Sequence[Policy] = ()
-) -> tuple[AskedName, ...]:
-    """Return why people are asked at a gate, by the gates and policies of its pack.
-
-    The reasons are those of the plan's verdict. A name that it lacks comes from a policy that was decided at the call.
-    """
-    demands = [as_object(each) or {} for each in as_list(state.verdict.get("gates")) or ()]
-    found: list[AskedName] = []
-    for name in gate.names:
-        planned = [
-            d.get("reason") for d in demands if d.get("gate") == name and d.get("step_id") in gate.calls
-        ]
-        messages = [each.message for each in policies if each.gate == name and each.message]
-        description = next((each.description for each in gates if each.name == name), "")
-        reasons = tuple(dict.fromkeys(map(str, planned or messages)))
-        found.append(AskedName(name=name, description=description, reasons=reasons))
-    return tuple(found)
 
 
 def opened_gate(event: e.GateOpened) -> OpenGate:

@@ -90,3 +90,17 @@ def test_what_is_not_grave_may_be_committed_in_part() -> None:
         escalate(mild, RULES, Resources(is_partial_useful=True), reason="").kind is Escalation.PARTIAL_COMMIT
     )
     assert escalate(mild, RULES, Resources(), reason="").kind is Escalation.FAIL_WITH_DIAGNOSIS
+
+
+@pytest.mark.parametrize(
+    ("resources", "now", "before"),
+    [
+        ({}, "there is no other model, planner or person to repair it", "nobody is left who could mend it"),
+        ({"has_other_model": True}, "a stronger model may repair it", "a stronger model may mend it"),
+    ],
+)
+def test_a_session_keeps_the_words_of_its_rules(resources: dict[str, bool], now: str, before: str) -> None:
+    """The reason is recorded, so a session from before rule 25 gives it as it did."""
+    for is_plain, expected in ((True, now), (False, before)):
+        verdict = escalate([left()], RULES, Resources(**resources, is_plain=is_plain), reason="why")
+        assert verdict.reason == f"{expected}: why"

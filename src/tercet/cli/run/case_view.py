@@ -25,6 +25,7 @@ from tercet.contracts.steps.graph import Graph
 from tercet.contracts.values import references
 from tercet.contracts.verdict import Code, Refusal, Verdict
 from tercet.critic.reading import pinned
+from tercet.critic.review import Review
 from tercet.critic.rule_report import RuleAtStep, RuleReport, RuleUse, report_rules
 from tercet.critic.waits import Wait
 from tercet.packs.checks import did_you_mean
@@ -193,6 +194,13 @@ def _missing_evidence(case: Case, step: int | None) -> frozenset[str]:
     return frozenset(ref for ref in pinned(case.reviewed.steps[step]) if ref not in case.compiled.evidence)
 
 
+def _unrelated_evidence(case: Case) -> Iterator[str]:
+    """Yield why evidence that the plan pins does not relate to the request."""
+    review = Review(case.context, case.compiled, case.spec, case.reviewed)
+    for index in range(len(case.reviewed.steps)) if case.spec.bind else ():
+        yield from filter(None, (review.why_unrelated(ref, index) for ref in review.pinned[index]))
+
+
 def _findings(verdict: Verdict, case: Case | None = None) -> tuple[Refusal | None, list[Refusal], int]:
     """Return the decisive refusal, the others without repetitions, and the number of those that only follow from it.
 
@@ -203,6 +211,7 @@ def _findings(verdict: Verdict, case: Case | None = None) -> tuple[Refusal | Non
     first, *found = verdict.refusals
     others = [other for other in found if case is None or not _follows(other, first, case)]
     details = [source.detail for each in verdict.refusals for source in each.sources if source.detail]
+    details += _unrelated_evidence(case) if case is not None else ()
     said = {(first.step, first.reason)}
     left: list[Refusal] = []
     for other in others:

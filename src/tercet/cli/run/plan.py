@@ -27,7 +27,7 @@ from tercet.cli.run.case_view import (
 from tercet.cli.run.review import Case, case_for_input, review_in, run_config_for
 from tercet.cli.run.run import Models, Planner
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.sessions.session_json import schedule_json, slack_rows, time_text
+from tercet.cli.sessions.session_json import schedule_json, time_text, waiting_rows
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import PlanFormat, print_plan
@@ -268,7 +268,7 @@ def _cost_of(events: Sequence[e.Event], state: State) -> ModelCost:
 
 MOST = 30
 """Plans with more steps are shortened."""
-HEAD = ("", "#", "step", "calls", "waits for", "takes", "slack")
+HEAD = ("", "#", "step", "calls", "waits for", "takes", "may wait")
 
 
 def show_proposal(screen: Screen, proposal: Proposal) -> None:
@@ -322,7 +322,7 @@ def _rows(proposal: Proposal) -> dict[str, str]:
     return {
         "asked": _cost_text(proposal.cost) if proposal.cost else "",
         "time": f"at least {time_text(timed)}" if timed.sequential_ms else "",
-        **slack_rows(timed),
+        **waiting_rows(timed),
         "orders": orders_text(proposal.flexibility),
         "links": "\n".join(map(_link_text, proposal.links[:6])) + _more(len(proposal.links)),
         "added": "\n".join(map(_ordering_text, proposal.added[:6])) + _more(len(proposal.added)),
@@ -394,7 +394,7 @@ def plan(
     A language model is asked once, and its cost is shown; unlike in a run, it is not asked again if the critic refuses
     its plan. Evidence that the plan asks for is searched as in a run; look-ups by a tool are listed as deferred.
 
-    The steps are listed in an order in which they could run, with their dependencies and their slack; the critical path
+    The steps are listed in an order in which they could run, with their dependencies and how long they may wait; the longest path
     is marked. Below are the number of possible orders, the preconditions that steps meet for each other, and the
     verdict. Then come the rules of the pack: the steps that each gate, policy, limit, evidence requirement and relation
     applied to, or why it did not apply. A step that cannot be undone and may run before another one is denied is

@@ -434,4 +434,5 @@ def show_result(
         rollback=recorded.rollback,
         refusal=recorded.refusal,
         evidence=evidence,
+        asked=recorded.asked,
     )

@@ -162,7 +162,7 @@ def serve(
     """
     journal, scheduler = options.journal, options.scheduler
     require_local_journal(journal, is_dev=dev)
-    server = _service_module()
+    server = _service_module("the console")
     loaded = [load_pack(folder) for folder in packs]
     settings = server.ServeSettings(
         host=host,
@@ -362,11 +362,11 @@ def demand_link(url: str) -> str:
     return url.rstrip("/")
 
 
-def _service_module() -> Any:
+def _service_module(what: str = "the service") -> Any:
     try:
         from tercet.service import server  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
-        raise extra_missing("the service", error.name or "fastapi", "service") from error
+        raise extra_missing(what, error.name or "fastapi", "service") from error
     return server
 
 

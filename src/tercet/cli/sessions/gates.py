@@ -41,7 +41,8 @@ from tercet.engine.session_reader import read_declared_pack
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
-from tercet.view.gate import asked_names, opened_gate, question_text
+from tercet.view.gate import opened_gate, question_text
+from tercet.view.questions import asked_names
 from tercet.view.terminal.gate import GatePage, show_page
 from tercet.view.terminal.text import ago, ahead, count, listed, printable
 from tercet.view.vocabulary import ANSWERS, answer_word
@@ -132,12 +133,12 @@ def show(
 ) -> None:
     """Show everything about a gate before you answer it.
 
-    The page begins with why people are asked. An approval shows the call with every parameter, which of them carry authority and where each value came from, the
-    evidence with its hash, the compensation, who may approve and who has, the deadline, the remaining budget, the
+    The page begins with why people are asked. An approval shows the call with every parameter, which of them carry
+    authority and where each value came from, the evidence with its hash, the compensation, who may approve and who has, the deadline, the remaining budget, the
     rest of the plan, recent similar calls, and the digest that an answer is bound to. Outputs are shown in full with
     every threshold, score and limit, the confidence, the reasons for asking a person, the advice, and what repairs
     left open. An escalated run shows its state and the ways to continue; a run that failed after effects shows how
-    they would be compensated. Nothing is written.
+    they would be compensated. The end of the page says what each answer leads to. Nothing is written.
     """
     refuse_actors(journal, actors)
     page = use_journal(journal, lambda opened: _page(opened, gate))
@@ -171,14 +172,13 @@ async def _page(journal: Journal, gate: str) -> GatePage:
         packet = HandOff.model_validate(shown)
     recent = await recent_calls(journal, tenant, session, found, SystemClock().now())
     pack = await read_declared_pack(journal, tenant, state)
-    gates, policies = (pack.gates, pack.policies) if pack is not None else ((), ())
     return GatePage(
         gate=found,
         state=state,
         is_open=gate in state.gates,
         packet=packet,
         recent=recent,
-        asked=asked_names(found, state, gates=gates, policies=policies),
+        asked=asked_names(found, state, pack),
     )
 
 
@@ -186,6 +186,7 @@ def _page_json(page: GatePage, answers: list[str]) -> dict[str, Any]:
     return {
         **gate_json(page.gate),
         "asked": [asdict(each) for each in page.asked],
+        "leads_to": [asdict(each) for each in page.view.leads_to],
         "is_open": page.is_open,
         "session_id": page.state.start.session,
         "status": page.state.status,

@@ -17,10 +17,9 @@ from tercet.contracts.runs.saga import RollbackResult
 from tercet.contracts.verdict import Code, RefusalKind
 from tercet.core.budget import BY_NAME, Amounts, budget_of, limits_of
 from tercet.core.fold.gate import has_set_values
-from tercet.core.message_rules import lacking_approvals
-from tercet.core.modifications import SETTABLE
 from tercet.core.plans import read_plan
 from tercet.core.state import OpenGate, State
+from tercet.view.questions import can_set_values
 from tercet.view.terminal.text import json_text, printable, sample
 from tercet.view.vocabulary import Standing
 
@@ -171,15 +170,7 @@ class Commands:
     def change(self, gate: OpenGate, state: State) -> str:
         """Return a template of the command that sets a value of a gate's call; empty if none can be set, or no one else could approve it."""
         names = [*gate.shown.get("authority", ()), *gate.shown.get("params", {})]
-        people: dict[str, Any] = state.start.people or {}
-        wanted = {role for need in gate.needs.values() for role in need.roles}
-        able = [
-            who
-            for who, person in people.items()
-            if who != state.start.actor["id"] and not wanted.isdisjoint(person["roles"])
-        ]
-        is_last = bool(people) and all(lacking_approvals(gate, state, {who}) for who in able)
-        if SETTABLE not in gate.shown or not names or is_last:
+        if not names or not can_set_values(gate, state):
             return ""
         return self._answer(gate, state, "modify", "--set", f"{names[0]}=VALUE", "--reason", "WHY")
 

@@ -21,6 +21,7 @@ from tercet.engine.progress import envelope, make_session_row
 from tercet.planner.schedule import Schedule, schedule
 from tercet.view.diff import Revision, revisions
 from tercet.view.phases import PhaseEvent
+from tercet.view.questions import consequences
 from tercet.view.terminal.outputs import Columns
 from tercet.view.terminal.text import count, duration_text, listed, printable
 from tercet.view.vocabulary import standing
@@ -76,7 +77,9 @@ def timing_rows(recorded: RecordedSession) -> dict[str, str]:
     found = timing(recorded)
     if found is None or not found.sequential_ms:
         return {}
-    return {"time": time_text(found), **slack_rows(found)}
+    state = recorded.state
+    has_ended = state.is_over and not state.start.shadow
+    return {"time": time_text(found), **({} if has_ended else waiting_rows(found))}
 
 
 # --- time ---
@@ -114,21 +117,16 @@ def time_text(schedule: Schedule) -> str:
     return f"{total} along {' → '.join(shown)}"
 
 
-def slack_text(schedule: Schedule) -> str:
-    """Return which steps may wait, and for how long; empty if none may."""
-    waiting = {
-        name: window.slack_ms
-        for name, window in schedule.windows.items()
-        if window.slack_ms and window.source != "unknown"
-    }
-    return listed([f"{name} may wait {duration_text(ms)}" for name, ms in waiting.items()], most=6)
-
-
-def slack_rows(schedule: Schedule) -> dict[str, str]:
-    """Return the steps that may wait, and those whose duration is unknown, with a label for the first row."""
+def waiting_rows(schedule: Schedule) -> dict[str, str]:
+    """Return labelled rows about the steps that may wait without delaying the plan, and those of unknown duration."""
+    known = [(name, window) for name, window in schedule.windows.items() if window.source != "unknown"]
+    waiting = [f"{name} {duration_text(window.slack_ms)}" for name, window in known if window.slack_ms]
     unknown = [name for name, window in schedule.windows.items() if window.source == "unknown"]
-    texts = (slack_text(schedule), f"not known of {listed(unknown)}" if unknown else "")
-    return {("" if label else "slack"): text for label, text in enumerate(filter(None, texts))}
+    rows = {
+        "may wait": listed(waiting, most=6),
+        "unknown": f"how long {listed(unknown)} takes" if unknown else "",
+    }
+    return {label: text for label, text in rows.items() if text}
 
 
 # --- session json ---
@@ -181,7 +179,10 @@ def as_json(recorded: RecordedSession, commands: Commands) -> dict[str, Any]:
             }
             for name, step in state.steps.items()
         ],
-        "gates": [gate_json(gate) for gate in state.gates.values()],
+        "gates": [
+            {**gate_json(gate), "leads_to": [asdict(each) for each in consequences(gate, state)]}
+            for gate in state.gates.values()
+        ],
         "answers": msgspec.to_builtins(state.answers),
         "outputs": state.outputs,
         "missing": state.missing,

@@ -29,8 +29,9 @@ from tercet.core.state import State, StepState
 from tercet.core.transcript import timestamp
 from tercet.view.events import describe_turn, scores
 from tercet.view.plan import compensation_status, progress_text
+from tercet.view.questions import AskedName, asked_names, consequences
 from tercet.view.session import CallRefusal, answer_lines, budget_use, compensated_steps, count_run
-from tercet.view.terminal.gate import QUOTE, show_gate, undo_text
+from tercet.view.terminal.gate import QUOTE, show_consequences, show_gate, undo_text
 from tercet.view.terminal.outputs import STYLES, Columns, line_text, show_quality
 from tercet.view.terminal.text import ago, count, duration_text, json_text, listed, printable
 from tercet.view.text import reasons_text
@@ -115,6 +116,7 @@ def show_session(
         refusal=recorded.refusal,
         is_shown=True,
         holder=holder,
+        asked=recorded.asked,
     )
 
 
@@ -204,6 +206,7 @@ def show_ending(
     is_shown: bool = False,
     holder: str = "a process may be running it; if not, resume it",
     evidence: Sequence[str] = (),
+    asked: Mapping[str, Sequence[AskedName]] | None = None,
 ) -> None:
     """Print the status of a session with its reason, and the next commands.
 
@@ -211,6 +214,7 @@ def show_ending(
     `holder`: the process that runs it, while it is in progress.
     `refusal`: the call that was refused at dispatch, with the remedy of its policy.
     `evidence`: the ids of the evidence that the input could have named.
+    `asked`: why people are asked, by gate.
     """
     where = standing(state)
     style = standing_style(where)
@@ -235,12 +239,14 @@ def show_ending(
                     ("✗ escalated: ", style), printable(refusal.text if refusal else state.escalation or "")
                 )
             )
+            for gate in state.gates.values():
+                show_consequences(screen, consequences(gate, state))
         case "paused":
             screen.say(Text.assemble(("· paused: ", style), reason))
         case "ending":
             screen.say(Text.assemble((f"· ending {state.ending}: ", style), reason))
         case "waiting":
-            _show_gates(screen, state, style, now)
+            _show_gates(screen, state, style, now, asked or {})
         case "in progress":
             screen.say(Text.assemble(("▸ in progress: ", style), holder))
     if remedy := refusal.remedy if refusal else _remedy(state):
@@ -250,13 +256,16 @@ def show_ending(
         _show_next(screen, state, commands, rollback)
 
 
-def _show_gates(screen: Screen, state: State, style: str, now: int) -> None:
+def _show_gates(
+    screen: Screen, state: State, style: str, now: int, asked: Mapping[str, Sequence[AskedName]]
+) -> None:
     """Print the gates that a session waits at, after the decision about its end if there is one already."""
     if is_ending_after_answer(state):
         left = f"{printable(state.reason)}; it ends once {listed(list(state.gates))} is answered"
         screen.put(Text.assemble((f"· ending {state.ending}: ", style), left))
     for gate in state.gates.values():
-        show_gate(screen, gate, owner=state.start.actor["id"], now=now)
+        why = asked[gate.id] if gate.id in asked else asked_names(gate, state)
+        show_gate(screen, gate, state, asked=why, now=now)
 
 
 def _remedy(state: State) -> str:

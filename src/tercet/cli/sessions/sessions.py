@@ -166,7 +166,7 @@ def show(
 
     If the run was re-planned, each revision is shown with the steps that it kept, the new ones, and those that were
     given up, and why. Times are those of the current plan: finished steps with their duration, open ones with their
-    estimate; a step off the critical path is shown with its slack. Where outputs are reviewed before they are
+    estimate; a step off the longest path is shown with how long it may wait. Where outputs are reviewed before they are
     committed, each phase is shown with its defects, its repairs and the limits at the exit.
     """
     refuse_actors(journal, actors)

@@ -153,6 +153,11 @@ class Behaviour(IntEnum):
     suggests that. Marks of untrusted fields go through lists of any depth. Before, an `int64` was the kind of every other
     `int64`, and of no amount that was none, and a marked field inside a list that its mark did not name was trusted."""
 
+    CAUSES_NAMED = 25
+    """The remedy for a value without a permitted source fits its cause, a call that breaks its tool's schema is refused in
+    a sentence, and repairs that end say so in plain words. Before, one remedy served every cause, a refusal quoted the
+    schema (`Additional properties are not allowed`), and the reason was `nobody is left who could mend it`."""
+
     OUTPUTS_REPAIRED_PLAINLY = 26
     """A repair takes out every secret that the check of safety finds, encoded ones included, and fills a missing member
     from its schema alone. The request vouches for no name of a member, and a row of a listed thing stands once. A replay

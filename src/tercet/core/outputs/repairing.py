@@ -97,6 +97,7 @@ def wants_other_model(state: State) -> bool:
 def _case(review: OutputReview) -> RepairCase:
     quality, rules = review.state.quality, review.rules
     resources = Resources(
+        is_plain=review.config.ctx.goes_by(Behaviour.CAUSES_NAMED),
         has_model=review.repairers > 0,
         has_other_model=review.repairers - wants_other_model(review.state) > 1,
         has_human=True,

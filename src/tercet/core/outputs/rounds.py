@@ -105,6 +105,7 @@ def better_round(state: State, config: RunConfig) -> JsonObject:
         return {}
     budget, rules = config.ctx.run_budget, config.spec.quality or QualityRules()
     resources = Resources(
+        is_plain=config.ctx.goes_by(Behaviour.CAUSES_NAMED),
         has_human=True,
         may_replan=state.plan_origin == "planner" and state.used.replans < budget.max_replans,
         is_partial_useful=rules.is_partial_useful,

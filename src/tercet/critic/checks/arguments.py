@@ -79,7 +79,9 @@ def arguments_fit_schema(review: Review) -> Refusals:
         for fault in find_faults(review.reading, call):
             yield review.refuse(
                 Code.ARGUMENT_INVALID,
-                f"{review.label(call.position)} {_named(fault.place)}: {fault.message}",
+                f"{review.label(call.position)}: {fault.text}"
+                if review.names_causes
+                else f"{review.label(call.position)} {_named(fault.place)}: {fault.message}",
                 f"{call.tool.name} takes {review.parameters_of(call.tool)}",
                 step=call.position,
                 place=pointer.join(("params", *fault.place)),

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import ApprovalMode, Trust
@@ -34,11 +34,10 @@ from tercet.contracts.shape import unchecked
 from tercet.contracts.steps.effective import EffectiveStep, unaliased
 from tercet.contracts.tool import ToolSpec, Unbound
 from tercet.contracts.values import pointer, references
-from tercet.contracts.values.kinds import UNKNOWN, parameter_kind
 from tercet.contracts.values.references import Found, Leaf, Read, Reference
-from tercet.contracts.values.trust import overlaps, scalar, scalars
+from tercet.contracts.values.trust import overlaps
 from tercet.contracts.verdict import Code, Origin
-from tercet.critic.declared_places import takes_number
+from tercet.critic.checks.unbound_causes import entered_by, find_cause, kind_name, named_read, read_cause
 from tercet.critic.review import Refusals, Review
 from tercet.critic.value_trust import ValueTrust
 
@@ -48,9 +47,9 @@ def authority_is_bound(review: Review) -> Refusals:
     value_trust = ValueTrust(review)
     behind = _behind_untrusted_conditions(value_trust) if value_trust.is_strict else {}
     for call in review.calls:
-        for origin in find_unbound(value_trust, call):
-            reason = _taken(call, origin, is_plain=review.is_plain)
-            yield from _violation(review, call, reason, f"/params{origin.parameter}", origin)
+        for each in find_unbound(value_trust, call):
+            reason = _taken(call, each.origin, is_plain=review.is_plain)
+            yield from _violation(review, call, reason, f"/params{each.origin.parameter}", each)
         if call.position in review.conditions and call.mode is not ApprovalMode.READ_ONLY:
             yield from _condition(value_trust, call, review.conditions[call.position])
         if call.position in behind and call.mode is not ApprovalMode.READ_ONLY:
@@ -59,8 +58,15 @@ def authority_is_bound(review: Review) -> Refusals:
             yield from _compensation(value_trust, call)
 
 
-def find_unbound(value_trust: ValueTrust, call: EffectiveStep) -> Iterable[Origin]:
-    """Return the origin of each untrusted value and key in the authority parameters of a call."""
+class Unsourced(NamedTuple):
+    """A value without a permitted source: where it came from, and what to do about it."""
+
+    origin: Origin
+    remedy: str
+
+
+def find_unbound(value_trust: ValueTrust, call: EffectiveStep) -> Iterable[Unsourced]:
+    """Return each untrusted value and key in the authority parameters of a call."""
     if not call.tool.authority_parameters and not call.tool.has_authority_everywhere:
         return ()
     scanned = value_trust.review.found[call.position]
@@ -156,7 +162,7 @@ def _traced(
     value_trust: ValueTrust, tool: ToolSpec | None, found: Found, at: int, own: EffectiveStep | None = None
 ) -> Origin:
     if not value_trust.is_trusted_argument(tool, found, at, own):
-        return _origin(value_trust, tool, found, at, own)
+        return _unsourced(value_trust, tool, found, at, own).origin
     detail, source = "", ""
     if type(found) is Leaf:
         detail, source = _trusted_detail(value_trust, tool, found, at)
@@ -170,16 +176,9 @@ def _traced(
         "trust": Trust.TRUSTED,
         "detail": detail,
         "source": source,
-        "kind": _kind(value_trust, tool, found),
+        "kind": kind_name(value_trust, tool, found),
     }
     return unchecked(Origin, fields)
-
-
-def _kind(value_trust: ValueTrust, tool: ToolSpec | None, found: Found) -> str:
-    if tool is None or not value_trust.is_strict:
-        return ""
-    place = tuple([token for token in found.place if token != references.LITERAL])
-    return parameter_kind(tool, place, reads_widths=value_trust.review.reads_widths).name if place else ""
 
 
 def _came_from(value_trust: ValueTrust, found: Found) -> str:
@@ -206,7 +205,7 @@ def _computations(value_trust: ValueTrust, found: Reference) -> Iterator[str]:
         if reference.kind == "cel":
             reads = references.reads(reference.text)
             about = "" if reference is found else f"computed: {reference.text} "
-            yield f"{about}from {', '.join(dict.fromkeys(map(_named, reads)))}"
+            yield f"{about}from {', '.join(dict.fromkeys(map(named_read, reads)))}"
         waiting += [behind for read in reads for behind in _written_by_notes(value_trust, read)]
 
 
@@ -228,12 +227,7 @@ def _written_by_notes(value_trust: ValueTrust, read: Read) -> list[Reference]:
 
 def _entered_by_people(value_trust: ValueTrust, found: Reference) -> Iterator[str]:
     """Return who entered the results that a reference reads."""
-    return filter(None, (_entered_by(value_trust, name) for name in sorted(found.names)))
-
-
-def _entered_by(value_trust: ValueTrust, step_id: str) -> str | None:
-    entered = value_trust.review.compiled.entered_by_step.get(step_id)
-    return None if entered is None else f"the result of step {step_id} was entered by {entered.by}"
+    return filter(None, (entered_by(value_trust, name) for name in sorted(found.names)))
 
 
 def _trusted_detail(value_trust: ValueTrust, tool: ToolSpec | None, found: Leaf, at: int) -> tuple[str, str]:
@@ -258,33 +252,35 @@ def _unbound(
     scanned: Sequence[Found],
     at: int,
     own: EffectiveStep | None = None,
-) -> Iterator[Origin]:
-    """Yield the origin of each untrusted value and key in an authority parameter."""
+) -> Iterator[Unsourced]:
+    """Yield each untrusted value and key in an authority parameter."""
     names = None if tool.has_authority_everywhere else tool.authority_parameters
     for found in scanned:
         if names is None or found.place[0] in names:
             if not value_trust.is_trusted_argument(tool, found, at, own):
-                yield _origin(value_trust, tool, found, at, own)
+                yield _unsourced(value_trust, tool, found, at, own)
             if found.place[0] not in tool.known_keys or len(found.place) > 1:
                 for key in value_trust.untrusted_keys(tool, found.place, at):
-                    yield _origin(value_trust, None, Leaf(key, found.place), at, own)
+                    yield _unsourced(value_trust, None, Leaf(key, found.place), at, own)
 
 
 def _condition(value_trust: ValueTrust, call: EffectiveStep, condition: Reference) -> Refusals:
     for read in _untrusted_reads(value_trust, condition):
-        origin = _condition_origin(value_trust, "/when", read)
-        reason = f"the condition of step {call.position} is decided by {_named(read)}: {origin.detail}"
-        yield from _violation(value_trust.review, call, reason, "/when", origin)
+        found = _condition_read(value_trust, "/when", read)
+        reason = (
+            f"the condition of step {call.position} is decided by {named_read(read)}: {found.origin.detail}"
+        )
+        yield from _violation(value_trust.review, call, reason, "/when", found)
 
 
 def _inherited_condition(value_trust: ValueTrust, call: EffectiveStep, position: int, read: Read) -> Refusals:
     """Return the violation of a step that waits for the step at `position`, whose condition reads something untrusted."""
-    origin = _condition_origin(value_trust, "/depends_on", read)
+    found = _condition_read(value_trust, "/depends_on", read)
     reason = (
-        f"step {call.position} waits for step {position}, whose condition is decided by {_named(read)}: "
-        f"{origin.detail}"
+        f"step {call.position} waits for step {position}, whose condition is decided by {named_read(read)}: "
+        f"{found.origin.detail}"
     )
-    yield from _violation(value_trust.review, call, reason, "/depends_on", origin)
+    yield from _violation(value_trust.review, call, reason, "/depends_on", found)
 
 
 def _behind_untrusted_conditions(value_trust: ValueTrust) -> dict[int, tuple[int, Read]]:
@@ -306,13 +302,10 @@ def _untrusted_reads(value_trust: ValueTrust, condition: Reference) -> Iterator[
     return (read for read in references.reads(condition.text) if not value_trust.is_trusted_read(read))
 
 
-def _condition_origin(value_trust: ValueTrust, place: str, read: Read) -> Origin:
-    return Origin(
-        parameter=place,
-        came_from=_named(read),
-        trust=Trust.UNTRUSTED,
-        detail=_read_detail(value_trust, read, None, None),
-    )
+def _condition_read(value_trust: ValueTrust, place: str, read: Read) -> Unsourced:
+    cause = read_cause(value_trust, read, None, None)
+    origin = Origin(parameter=place, came_from=named_read(read), trust=Trust.UNTRUSTED, detail=cause.detail)
+    return Unsourced(origin, f"let the condition read only trusted values: {cause.remedy}")
 
 
 def _compensation(value_trust: ValueTrust, call: EffectiveStep) -> Refusals:
@@ -320,11 +313,10 @@ def _compensation(value_trust: ValueTrust, call: EffectiveStep) -> Refusals:
     tool, scanned = _proposed_compensation(value_trust.review, call)
     if tool is None:
         return
-    for origin in _unbound(value_trust, tool, scanned, call.position, call):
-        reason = _taken(call, origin, of="the compensation of ", is_plain=value_trust.review.is_plain)
-        yield from _violation(
-            value_trust.review, call, reason, f"/compensate/params{origin.parameter}", origin
-        )
+    for each in _unbound(value_trust, tool, scanned, call.position, call):
+        reason = _taken(call, each.origin, of="the compensation of ", is_plain=value_trust.review.is_plain)
+        place = f"/compensate/params{each.origin.parameter}"
+        yield from _violation(value_trust.review, call, reason, place, each)
 
 
 def _taken(call: EffectiveStep, origin: Origin, *, of: str = "", is_plain: bool) -> str:
@@ -338,7 +330,14 @@ def _taken(call: EffectiveStep, origin: Origin, *, of: str = "", is_plain: bool)
     return f"{of}step {call.position} takes {name} from {source}: {origin.detail}"
 
 
-def _violation(review: Review, call: EffectiveStep, reason: str, place: str, origin: Origin) -> Refusals:
+_REMEDY = (
+    "take the value by reference from evidence that the step pins or from a trusted result, or let a person supply it"
+    " in the request"
+)
+"""The remedy for every cause in sessions under earlier rules."""
+
+
+def _violation(review: Review, call: EffectiveStep, reason: str, place: str, found: Unsourced) -> Refusals:
     outcome = _unbound_outcome(review, call, place)
     if outcome == "allow":
         return
@@ -351,11 +350,10 @@ def _violation(review: Review, call: EffectiveStep, reason: str, place: str, ori
     yield review.refuse(
         Code.UNBOUND_ARGUMENT,
         reason,
-        "take the value by reference from evidence that the step pins or from a trusted result, or let a person supply it"
-        " in the request",
+        found.remedy if review.names_causes else _REMEDY,
         step=call.position,
         place=place,
-        sources=(origin,),
+        sources=(found.origin,),
     )
 
 
@@ -372,167 +370,16 @@ def _unbound_outcome(review: Review, call: EffectiveStep, place: str) -> Unbound
     return None if tool is None else tool.unbound.get(tokens[2])
 
 
-def _origin(
+def _unsourced(
     value_trust: ValueTrust, tool: ToolSpec | None, found: Found, at: int, own: EffectiveStep | None
-) -> Origin:
-    """Return where a value came from, as a description."""
-    if type(found) is Leaf:
-        detail = _literal_detail(value_trust, tool, found, at)
-    elif type(found) is Reference:
-        detail = _reference_detail(value_trust, tool, found, at, own)
-    else:
-        detail = "it is no reference"
-    return Origin(
+) -> Unsourced:
+    """Return where a value without a permitted source came from."""
+    cause = find_cause(value_trust, tool, found, at, own)
+    origin = Origin(
         parameter=pointer.join(found.place),
         came_from=_came_from(value_trust, found),
         trust=Trust.UNTRUSTED,
-        detail=detail,
-        kind=_kind(value_trust, tool, found),
+        detail=cause.detail,
+        kind=kind_name(value_trust, tool, found),
     )
-
-
-def _literal_detail(value_trust: ValueTrust, tool: ToolSpec | None, found: Leaf, at: int) -> str:
-    value = found.value
-    if isinstance(value, dict | list):
-        return f"{_shown(value)} is empty, and a value that the plan leaves empty has no source"
-    if value_trust.is_strict and (why := value_trust.bind(value, at, tool, found.place).why):
-        return f"{_shown(value)} {why}"
-    if value_trust.is_strict and (why := _unrelated_detail(value_trust, value, at)):
-        return why
-    wanted = scalar(value)
-    for name, leaf in _untrusted_leaves(value_trust):
-        is_part = isinstance(value, str) and value and isinstance(leaf.value, str) and value in leaf.value
-        if is_part or scalar(leaf.value) == wanted:
-            return (
-                f"{_shown(value)} stands in {name} at {pointer.join(leaf.place) or '/'}, which is not trusted"
-            )
-    if value_trust.is_strict and (ref := _unpinned_evidence(value_trust, value)):
-        return f"{_shown(value)} equals a value of {ref}, which step {at} does not pin"
-    return f"{_shown(value)} equals nothing in the trusted request fields, evidence and results"
-
-
-def _unrelated_detail(value_trust: ValueTrust, value: Any, at: int) -> str | None:
-    """Return why the pinned evidence with this literal does not relate to the request."""
-    for ref in value_trust.review.pinned[at]:
-        why = value_trust.review.why_unrelated(ref, at)
-        if why is not None and _holds(value_trust.review.compiled.evidence[ref].content, value):
-            return why
-    return None
-
-
-def _unpinned_evidence(value_trust: ValueTrust, value: Any) -> str | None:
-    """Return the trusted evidence that holds a literal and that its step does not pin."""
-    entries = value_trust.review.compiled.manifests.evidence_manifest
-    return next((e.id for e in entries if e.trust is Trust.TRUSTED and _holds(e.content, value)), None)
-
-
-def _holds(content: Any, value: Any) -> bool:
-    wanted = scalar(value)
-    return any(scalar(leaf.value) == wanted for leaf in scalars(content))
-
-
-def _untrusted_leaves(value_trust: ValueTrust) -> Iterator[tuple[str, Leaf]]:
-    compiled = value_trust.review.compiled
-    for leaf in scalars(compiled.input()):
-        if value_trust.review.is_marked_input(leaf.place):
-            yield "the request", leaf
-    for entry in compiled.manifests.evidence_manifest:
-        if entry.trust is not Trust.TRUSTED or entry.id in value_trust.review.picked_evidence:
-            for leaf in scalars(entry.content):
-                yield f"evidence {entry.id}", leaf
-    for result in compiled.results:
-        trusted = compiled.trusted_leaves(result, in_lists=value_trust.review.marks_reach_lists)
-        for leaf in scalars(result.value):
-            if leaf not in trusted:
-                yield f"the result of step {result.step_id}", leaf
-
-
-def _reference_detail(
-    value_trust: ValueTrust, tool: ToolSpec | None, found: Reference, at: int, own: EffectiveStep | None
-) -> str:
-    is_number = tool is not None and takes_number(tool, found.place)
-    if tool is not None and value_trust.is_trusted(found, at, own, is_number=is_number):
-        name, kind = value_trust.wrong_kind(tool, found, at, own) or ("it", UNKNOWN)
-        return f"{name} is {kind.name or 'of unknown kind'}, and the parameter takes {_kind(value_trust, tool, found)}"
-    if found.kind == "evidence":
-        return _evidence_detail(value_trust, found.target, at)
-    if found.kind == "from":
-        return _read_detail(value_trust, Read(found.target, pointer.parts(found.pointer)), at, own)
-    if found.kind == "select":
-        return _selection_detail(value_trust, found, at, own)
-    loose = [c for c in references.constants(found.text) if not value_trust.is_trusted_scalar(c, at)]
-    if loose:
-        return f"it computes with {_shown(loose[0])}, which equals nothing that is trusted"
-    reads = references.reads(found.text)
-    read = next((read for read in reads if not value_trust.is_trusted_read(read, own)), None)
-    if read is not None:
-        return f"it reads {_named(read)}: {_read_detail(value_trust, read, at, own)}"
-    if not value_trust.is_strict:
-        return "it reads nothing"
-    return value_trust.why_opaque(found.text, own) or (
-        "it is a sum, and the schema of the tool does not say that a number stands here"
-    )
-
-
-def _selection_detail(value_trust: ValueTrust, found: Reference, at: int, own: EffectiveStep | None) -> str:
-    """Return why a selected value is not trusted."""
-    for value in references.constants_of(found):
-        if not value_trust.is_selected_by(found, value, at):
-            return (
-                f"it selects by {_shown(value)}, which equals nothing that is trusted outside the list itself"
-            )
-    for read in references.reads_of(found):
-        if not value_trust.is_trusted_read(read, own):
-            return f"it reads {_named(read)}: {_read_detail(value_trust, read, at, own)}"
-    return "what it selects is not trusted"
-
-
-def _evidence_detail(value_trust: ValueTrust, ref: str | int, at: int | None) -> str:
-    if ref in value_trust.review.picked_evidence:
-        return f"evidence {ref} was chosen by an untrusted field of the request"
-    why = (
-        value_trust.review.why_unrelated(str(ref), at)
-        if str(ref) in value_trust.review.compiled.evidence
-        else None
-    )
-    return why or f"evidence {ref} is not trusted"
-
-
-def _read_detail(value_trust: ValueTrust, read: Read, at: int | None, own: EffectiveStep | None) -> str:
-    """Return why a read is not trusted."""
-    review, name = value_trust.review, read.name
-    if name == references.EVIDENCE:
-        return (
-            _evidence_detail(value_trust, read.place[0], at)
-            if read.place
-            else "it is not said which evidence"
-        )
-    if name == references.REQUEST:
-        if value_trust.is_strict and value_trust.sources.is_sentence(read.place):
-            return "a sentence vouches for what it names, and not as a whole"
-        return "this part of the request is not trusted"
-    if name == references.PARAMS:
-        return "what the step was called with there is not trusted"
-    index = own.position if name == references.SELF and own is not None else review.position.get(name)
-    call = review.call_at.get(index) if index is not None else None
-    if index is None and name == references.OUTPUTS and review.spec.quality is not None:
-        return "a repair may have rewritten this output"
-    if call is None or index is None:
-        return f"what {name} says there is not trusted"
-    entered = review.compiled.entered_by_step.get(name)
-    if entered is not None and entered.trust is not Trust.TRUSTED:
-        return f"{_entered_by(value_trust, name)}, whose word the pack does not trust"
-    if call.tool.result_trust is not Trust.TRUSTED:
-        return f"results of {call.tool.name} are not trusted"
-    if not value_trust.is_trusted_result(index):
-        return f"{call.tool.name} at step {index} was itself called with a value that is not trusted"
-    return f"{pointer.join(read.place) or 'the result'} of {call.tool.name} can carry other people's words"
-
-
-def _named(read: Read) -> str:
-    return f"{read.name}#{pointer.join(read.place)}" if read.place else read.name
-
-
-def _shown(value: Any) -> str:
-    text = repr(value.text if isinstance(value, references.Opaque) else value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    return Unsourced(origin, cause.remedy)

@@ -225,7 +225,10 @@ def _misfits(review: Review, own: Compensation, tool: ToolSpec) -> list[tuple[re
     open_places = [f.place for f in found if type(f) is references.Reference and is_open(f)]
     return [
         *(((name,), f"{name} is given twice, by name and by alias") for name in doubled),
-        *((f.place, f.message) for f in certain_faults(tool, review.resolved(params), open_places)),
+        *(
+            (f.place, f.text if review.names_causes else f.message)
+            for f in certain_faults(tool, review.resolved(params), open_places)
+        ),
     ]
 
 

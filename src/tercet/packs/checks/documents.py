@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import NamedTuple
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.documents import TEMPLATE_SLOT, DocumentValue, find_malformed_slots, find_slots
-from tercet.contracts.errors import PlanError, UsageError, install_words
+from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.evidence import meets
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.outputs.quality_rules import Attack, QualityRules, TestCommand
@@ -105,13 +104,6 @@ def attacks_can_be_made(parts: Parts) -> Problems:
             place = f"decision {decision.id}, quality.attacks.{number}"
             yield from _trial_problems(parts, decision, attack, _ATTACK, place)
             yield from _case_problems(parts, attack, rules, place)
-        if rules.attacks and find_spec("hypothesis") is None:
-            yield parts.warning(
-                "adversarial_unavailable",
-                f"decision {decision.id}, quality.attacks",
-                "edge cases are made by Hypothesis, which is not installed here: no run of this decision would begin",
-                install_words("adversarial"),
-            )
 
 
 def _case_problems(parts: Parts, attack: Attack, rules: QualityRules, place: str) -> Problems:

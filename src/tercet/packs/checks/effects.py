@@ -39,8 +39,20 @@ def effects_are_gated(parts: Parts) -> Problems:
             "ungated",
             f"tool {tool.name}, gates",
             f"it is {what} and waits for no gate without a condition",
-            "name a gate that has no 'when'",
+            _gate_remedy(parts, tool),
         )
+
+
+def _gate_remedy(parts: Parts, tool: ToolSpec) -> str:
+    """Return how to hold back a tool: by a gate of the pack, or by a mode that needs none, if that is the right one."""
+    name = next((gate.name for gate in parts.gates if gate.when is None), "NAME")
+    equals = "=" if tool.adapter == _PYTHON else " = "
+    lower = (
+        "; or declare a lower mode, if the call destroys nothing"
+        if tool.mode is ApprovalMode.DESTRUCTIVE
+        else ""
+    )
+    return f"add gates{equals}[\"{name}\"], a gate that has no 'when'{lower}"
 
 
 def _holds_back(parts: Parts, gates: tuple[str, ...]) -> bool:

@@ -219,7 +219,7 @@ def authority_is_related(parts: Parts) -> Problems:
                 f"decision {decision.id}, bind",
                 f"{' and '.join(carries)} may take authority from evidence or results, and nothing says that these belong "
                 "to the request",
-                f"declare a relation under [[decision.bind]]: {_example(parts, carries[0])}",
+                f"declare a relation in the decision, such as bind = [{{ {_example(parts, carries[0])} }}]",
             )
 
 
@@ -227,9 +227,9 @@ def _example(parts: Parts, tool: str) -> str:
     """Return a relation as the pack could write it: about its evidence, or about a parameter of a tool."""
     classes = sorted({fact.classification for fact in parts.evidence if fact.trust is Trust.TRUSTED})
     if classes:
-        return f'evidence = "{classes[0]}" field = "…" equals = "request.…"'
+        return f'evidence = "{classes[0]}", field = "…", equals = "request.…"'
     named = (*parts.tool[tool].authority_parameters, "…")[0]
-    return f'tool = "{tool}" param = "{named}" equals = "request.…"'
+    return f'tool = "{tool}", param = "{named}", equals = "request.…"'
 
 
 def relations_name_known_things(parts: Parts) -> Problems:

@@ -1,7 +1,11 @@
-"""Checks what tools and lanes declare about their parameters and results, and about the rest of the pack."""
+"""Checks what tools and lanes declare about their parameters and results, and the extras that a pack needs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+from tercet.contracts.errors import install_words
 from tercet.contracts.lane import LANE, Lane
 from tercet.contracts.mode import MODE_RANK, Trust
 from tercet.contracts.shape import as_object
@@ -248,3 +252,42 @@ LANE_CHECKS: tuple[Check, ...] = (
     trusted_lanes_can_be,
     lanes_can_be_paid,
 )
+
+
+# --- extras ---
+
+
+def extras_are_installed(parts: Parts) -> Problems:
+    """Every library that a run of the pack imports is installed."""
+    named: set[str] = set()
+    for extra, library, place, what in _needs(parts):
+        if extra in named or find_spec(library) is not None:
+            continue
+        named.add(extra)
+        message = f"{what} needs {library}, which is not installed here"
+        yield parts.warning("extra_missing", place, message, install_words(extra))
+
+
+def _needs(parts: Parts) -> Iterator[tuple[str, str, str, str]]:
+    """Yield each extra with its library, and the place in the pack that needs it, in words."""
+    for tool in parts.tools:
+        if tool.adapter == "mcp":
+            yield "mcp", "mcp", f"tool {tool.name}", f"{tool.name}, a tool of an MCP server,"
+        elif tool.adapter == "http":
+            yield "http", "httpx2", f"tool {tool.name}", f"{tool.name}, a tool of an HTTP service,"
+    for name in (*parts.models.planner, *parts.models.critic, *parts.models.repair):
+        if name.partition(":")[0] == "local":
+            yield "local-model", "xllamacpp", PACK, f"the model {name}"
+        else:
+            yield "models", "pydantic_ai", PACK, f"the model {name}"
+    for decision in parts.decisions:
+        rules, place = decision.quality, f"decision {decision.id}"
+        if rules is not None and (rules.values or rules.documents):
+            yield "locales", "babel", f"{place}, quality", "a decision with values or documents"
+        if rules is not None and rules.attacks:
+            yield "adversarial", "hypothesis", f"{place}, quality.attacks", "making edge cases"
+    if parts.personal.has_marks:
+        yield "erasure", "cryptography", PACK, "a pack with personal values"
+
+
+EXTRA_CHECKS: tuple[Check, ...] = (extras_are_installed,)

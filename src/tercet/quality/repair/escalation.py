@@ -50,6 +50,8 @@ class Resources:
     """Whether a planner may be asked for a plan that does without a tool that failed."""
     can_fetch: bool = False
     """Whether more evidence was looked for, or failed tools were called again."""
+    is_plain: bool = True
+    """Whether the session's rules give the reason in plain words."""
 
 
 def escalate(
@@ -57,7 +59,16 @@ def escalate(
 ) -> EscalationVerdict:
     """The first of the ladder that can help, with what is left and why."""
     kind, why, beyond = _choose(left, rules, resources)
+    why = why if resources.is_plain else _EARLIER_WORDS.get(why, why)
     return EscalationVerdict(kind=kind, reason=f"{why}: {reason}", root_cause=beyond, left=tuple(left))
+
+
+_EARLIER_WORDS = {
+    "a person who knows the field is needed": "somebody who knows the field is needed",
+    "a stronger model may repair it": "a stronger model may mend it",
+    "there is no other model, planner or person to repair it": "nobody is left who could mend it",
+}
+"""The reasons in sessions under earlier rules."""
 
 
 def _choose(
@@ -66,16 +77,16 @@ def _choose(
     beyond = _beyond(left, rules)
     experts = (*rules.expert_dimensions, FEEDBACK)
     if resources.has_human and any(each.defect.dimension in experts for each in left):
-        return Escalation.HUMAN_REVIEW, "somebody who knows the field is needed", beyond
+        return Escalation.HUMAN_REVIEW, "a person who knows the field is needed", beyond
     if resources.may_substitute and any(each.root_cause is RootCauseClass.TOOL_FAILURE for each in left):
         return Escalation.TASK_REDECOMPOSE, "another plan may do without the tool that failed", beyond
     if beyond is RootCauseClass.CAPABILITY_LIMIT and resources.has_other_model:
-        return Escalation.MODEL_UPGRADE, "a stronger model may mend it", beyond
+        return Escalation.MODEL_UPGRADE, "a stronger model may repair it", beyond
     if beyond is RootCauseClass.COMPLEXITY_EXCEEDED and resources.may_replan:
         return Escalation.TASK_REDECOMPOSE, "the task is too much at once", beyond
     if resources.is_partial_useful and not any(map(_is_grave, left)):
         return Escalation.PARTIAL_COMMIT, "what is there is of use", beyond
-    return Escalation.FAIL_WITH_DIAGNOSIS, "nobody is left who could mend it", beyond
+    return Escalation.FAIL_WITH_DIAGNOSIS, "there is no other model, planner or person to repair it", beyond
 
 
 def _beyond(left: Sequence[LeftDefect], rules: RepairRules) -> RootCauseClass | None:

@@ -146,7 +146,7 @@ def _yaml(text: str) -> Any:
         raise OpenApiError(
             "a description in YAML needs PyYAML, which is not installed",
             code="yaml_unavailable",
-            remedy="convert it to JSON, or install PyYAML",
+            remedy="convert it to JSON, or install PyYAML: pip install pyyaml",
         ) from None
 
     class Loader(yaml.SafeLoader):

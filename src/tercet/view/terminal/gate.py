@@ -18,7 +18,6 @@ from tercet.contracts.values import references
 from tercet.core.same_calls import RecentCall
 from tercet.core.state import Answer, OpenGate, State
 from tercet.view.gate import (
-    AskedName,
     CallView,
     CompensationView,
     EarlierCallView,
@@ -28,6 +27,7 @@ from tercet.view.gate import (
 )
 from tercet.view.hand_off import AttemptView, HandOffView, PlannedStep
 from tercet.view.quality import ExitView
+from tercet.view.questions import AskedName, Consequence
 from tercet.view.terminal.outputs import STYLES, confidence_text, line_text, phase_lines, threshold_text
 from tercet.view.terminal.screen import Screen
 from tercet.view.terminal.text import (
@@ -85,11 +85,13 @@ class GatePage(msgspec.Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
-def show_gate(screen: Screen, gate: OpenGate, *, owner: str, now: int) -> None:
-    """Print a gate in a few rows."""
-    start = msgspec.structs.replace(State().start, actor={"id": owner})
-    view = gate_view(gate, State(start=start), is_open=True)
+def show_gate(
+    screen: Screen, gate: OpenGate, state: State, *, asked: Iterable[AskedName] = (), now: int
+) -> None:
+    """Print an open gate in a few rows; `asked`: why people are asked."""
+    view = gate_view(gate, state, is_open=True)
     _show_question(screen, view)
+    show_rows(screen, _asked_rows(asked))
     show_rows(screen, _brief_rows(view, now))
 
 
@@ -134,6 +136,21 @@ def _brief_rows(view: GateView, now: int) -> Iterator[Row]:
     if view.kind in ("approval", "output"):
         yield from _approval_rows(view)
     yield from _expiry_rows(view, now)
+    yield from _consequence_rows(view.leads_to)
+
+
+def show_consequences(screen: Screen, leads_to: Iterable[Consequence]) -> None:
+    """Print what each answer to a gate leads to."""
+    show_rows(screen, _consequence_rows(leads_to))
+
+
+def _consequence_rows(leads_to: Iterable[Consequence]) -> Iterator[Row]:
+    """Yield what each answer leads to."""
+    answers = {each.answer.replace("_", " "): each.text for each in leads_to}
+    yield from _labelled(
+        "answers",
+        (Text.assemble((name, "bold"), f": {printable(text, WHOLE)}") for name, text in answers.items()),
+    )
 
 
 # --- the page of a gate ---
@@ -184,6 +201,7 @@ def _sections(view: GateView, state: State, now: int) -> Iterator[Iterator[Row]]
                 yield _output_rows(view.produced.outputs)
             yield _who(view, now)
             yield _budget(view.budget)
+    yield _consequence_rows(view.leads_to)
     yield _bound(view)
 
 
