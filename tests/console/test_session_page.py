@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -91,8 +92,13 @@ async def test_an_operator_pauses_resumes_extends_and_cancels() -> None:
         olga = await desk.person("olga", scopes=OPERATOR)
         path = f"/console/sessions/{session}"
         page = await olga.get(path)
-        held.let_go()
-        await olga.send(page, f"{path}/act/pause")
+        pausing = asyncio.ensure_future(olga.send(page, f"{path}/act/pause"))
+        while True:
+            if (await desk.journal.head("default", f"inbox:{session}")).seq:
+                break
+            await asyncio.sleep(0.001)
+        held.let_go()  # the call in progress ends, and no other begins
+        await pausing
         await desk.until(agent, session, "paused")
         page = await olga.get(path)
         assert "/act/pause" not in page.text
