@@ -171,10 +171,10 @@ def _is_seen(played: Played, found: set[str]) -> None:
 
 @pytest.mark.slow
 def test_the_scenes_are_worth_playing() -> None:
-    """Among two hundred scenes every kind of end and the usual answers happen: the properties above are not empty."""
+    """Among four hundred scenes every kind of end and the usual answers happen: the properties above are not empty."""
     found: set[str] = set()
 
-    @settings(max_examples=200, deadline=None, derandomize=True, database=None,
+    @settings(max_examples=400, deadline=None, derandomize=True, database=None,
               suppress_health_check=[HealthCheck.too_slow])  # fmt: skip
     @given(SCENES)
     def watch(scene: Scene) -> None:

@@ -385,6 +385,7 @@ def test_steps_may_be_skipped(workshop: Workshop) -> None:
 
     workshop.tool("do.it")
     workshop.tool("fail.it", fail)
+    workshop.tool("read.it", mode="read_only")
     workshop.tool("wait.it", slow, timeout_ms=90_000)
     pack = workshop.pack(budget={"max_step_retries": 0})
 
@@ -398,7 +399,7 @@ def test_steps_may_be_skipped(workshop: Workshop) -> None:
                     step("yes", when="request.count == 2", depends_on=("no",)),
                     step("maybe", "fail.it", optional=True),
                     step("after", depends_on=("maybe",)),
-                    step("needs", params={"n": {"$from": "maybe#/n"}}, optional=True),
+                    step("needs", "read.it", params={"n": {"$from": "maybe#/n"}}, optional=True),
                 ),
             )
             assert result.status == "completed"

@@ -109,6 +109,10 @@ async def test_a_prompt_beyond_the_context_is_refused(model: LocalModel) -> None
     assert "less" in (caught.value.remedy or "")
 
 
+LONG = {"type": "array", "items": {"type": "integer"}, "minItems": 300}
+"""What takes the model seconds to write, however quickly it would rather end."""
+
+
 async def test_a_question_that_takes_too_long_is_dropped(model: LocalModel) -> None:
     """A timeout is a fault, the server drops the question, and the next one is answered before it would have ended."""
     hasty = LocalModel(timeout_s=0.2)
@@ -116,7 +120,11 @@ async def test_a_question_that_takes_too_long_is_dropped(model: LocalModel) -> N
     async def ask() -> Reply:
         with pytest.raises(ModelFault) as caught:
             await hasty.ask(
-                question("Tell a very long story.", max_tokens=8_000, answer_schema={"type": "string"})
+                question(
+                    "Tell a very long story.",
+                    max_tokens=8_000,
+                    answer_schema=LONG,
+                )
             )
         assert caught.value.code == "model_timeout"
         await hasty.aclose()
@@ -142,14 +150,14 @@ def test_threads_and_loops_share_one_server(model: LocalModel) -> None:
 
 def test_the_server_is_for_this_process_alone(model: LocalModel) -> None:
     """It listens on loopback, and answers nobody without the key that this process drew."""
-    running = SERVER.join(model).result(timeout=6000)
+    running = SERVER.join(model).result(timeout=600)
     assert running.base_url.startswith("http://127.0.0.1:")
     body = json.dumps({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}).encode()
     request = urllib.request.Request(  # noqa: S310 - our own server on loopback
         f"{running.base_url}/chat/completions", body, {"content-type": "application/json"}
     )
     with pytest.raises(HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=6000)  # noqa: S310 - see above
+        urllib.request.urlopen(request, timeout=600)  # noqa: S310 - see above
     assert caught.value.code == 401
     caught.value.close()
 
@@ -157,8 +165,8 @@ def test_the_server_is_for_this_process_alone(model: LocalModel) -> None:
 def test_the_last_to_leave_stops_the_server() -> None:
     """Users share a server; when all of them left, nobody listens any more."""
     server, ann, bob = LocalServer(), object(), object()
-    address = server.join(ann).result(timeout=6000).base_url
-    assert server.join(bob).result(timeout=6000).base_url == address
+    address = server.join(ann).result(timeout=600).base_url
+    assert server.join(bob).result(timeout=600).base_url == address
     where = urlsplit(address)
     server.leave(ann)
     socket.create_connection((where.hostname, where.port), timeout=600).close()
@@ -173,8 +181,8 @@ async def test_a_start_that_failed_is_a_fault_and_is_tried_again(
     """Weights that are damaged are a fault; once they are mended, the next question is answered."""
     damaged = tmp_path / "damaged.gguf"
     damaged.write_bytes(b"GGUF" + b"x" * 1_000)
-    weights = [damaged, find_weights()]
-    monkeypatch.setattr("tercet.models.local.model.find_weights", lambda: weights.pop(0))
+    weights = [find_weights(), damaged]
+    monkeypatch.setattr("tercet.models.local.model.find_weights", lambda: weights[-1])
     monkeypatch.setattr("tercet.models.local.model.SERVER", LocalServer())
     model = LocalModel()
 
@@ -183,6 +191,7 @@ async def test_a_start_that_failed_is_a_fault_and_is_tried_again(
             await model.ask(question())
         assert caught.value.code == "model_unavailable"
         assert str(damaged) not in str(caught.value)
+        weights.remove(damaged)
         try:
             return await model.ask(question(max_tokens=2))
         finally:

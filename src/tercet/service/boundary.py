@@ -202,11 +202,13 @@ def read_json(body: bytes) -> Any:
     """Return what a body says; raises `ServiceError` if it is not JSON, or could be read in two ways."""
     try:
         sent = orjson.loads(body)
-        read_strictly(body.decode())
     except orjson.JSONDecodeError as error:
         raise malformed(f"the body is not JSON: {error}", PARSE_ERROR) from None
+    try:
+        read_strictly(body.decode())
     except JsonFault as fault:
-        raise malformed(f"the body is not JSON that has one meaning: {fault.quoted}", PARSE_ERROR) from None
+        if fault.key:  # what nests too deep is refused call by call
+            raise malformed(f"the body has two meanings: {fault.quoted}", PARSE_ERROR) from None
     return sent
 
 

@@ -13,6 +13,8 @@ class JsonFault(ValueError):  # noqa: N818 - named after what is wrong
         super().__init__(message)
         self.row = row
         """The line of the fault, if known."""
+        self.key = key
+        """A key that occurs twice in one object, if that is the fault."""
         self.quoted = f"the key {key!r} occurs twice in one object" if key else message
         """The message with a quote, for a text that is not secret."""
 

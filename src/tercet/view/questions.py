@@ -94,7 +94,7 @@ def consequences(gate: OpenGate, state: State) -> tuple[Consequence, ...]:
 
 
 def _possible_answers(gate: OpenGate, state: State) -> Iterator[GateAnswer]:
-    """Yield the answers that the state of the run allows, whoever gives them."""
+    """Yield the answers that the state of the run allows, to any person."""
     is_fixed = is_of_compensation(state, gate)
     can_replan = state.plan_origin == "planner" and state.start.planner != TEMPLATE and not state.accepted
     for answer in gate.shown.get("options", answers_to(gate)):

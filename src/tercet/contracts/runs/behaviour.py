@@ -156,7 +156,7 @@ class Behaviour(IntEnum):
     CAUSES_NAMED = 25
     """The remedy for a value without a permitted source fits its cause, a call that breaks its tool's schema is refused in
     a sentence, and repairs that end say so in plain words. Before, one remedy served every cause, a refusal quoted the
-    schema (`Additional properties are not allowed`), and the reason was `nobody is left who could mend it`."""
+    schema (`Additional properties are not allowed`), and it did not say that no other repair was possible."""
 
     OUTPUTS_REPAIRED_PLAINLY = 26
     """A repair takes out every secret that the check of safety finds, encoded ones included, and fills a missing member

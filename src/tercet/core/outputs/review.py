@@ -148,7 +148,7 @@ class OutputReview:
     def _is_known_name(self, name: Leaf, sources: dict[str, TrustedSource]) -> bool:
         """Return whether someone vouches for the name of a member: the pack's author, or the trusted data that has it.
 
-        The request does not: whoever writes it could write a sentence in the names of its members.
+        The request does not: its author could write a sentence in the names of its members.
         """
         place = pointer.join(name.place)
         source = next((sources[each] for each in _prefixes(place)[1:] if each in sources), None)
