@@ -161,6 +161,13 @@ DEFECTS: dict[str, Case] = {
     "gate with too few approvers": (
         {"gates": [Gate(name="G", roles=("boss",), quorum=2)]}, "gate_unapprovable", "gate G, roles", "needs 2 approvers",
     ),
+    "gate that needs the owner of some runs": (
+        {
+            "gates": [Gate(name="G", roles=("boss",), quorum=2)],
+            "actors": [Actor(id="ann", roles=("boss",)), Actor(id="bob", roles=("boss",))],
+        },
+        "gate_without_owner", "gate G, roles", "it needs all of ann and bob",
+    ),
     "grant over the plan": (
         {"policies": [Policy(name="p", expression="true", effect="grant")]}, "grant_of_plan", "policy p, scope", 'scope = "step"',
     ),
@@ -382,7 +389,7 @@ DEFECTS: dict[str, Case] = {
     ),
 }  # fmt: skip
 
-NOTES = {"trust_undeclared"}
+NOTES = {"gate_without_owner", "trust_undeclared"}
 WARNINGS = {
     "final_call_granted",
     "untrusted_evidence_unknown",
@@ -451,7 +458,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "precondition that a tool establishes": {"tools": [reading(establishes=("checked",)), paying(preconditions=("checked",)), UNDO]},
     "its own id among the intents": decide(intents=("d",)),
     "explained re-plans": {"budget": RunBudget(max_replans=3, replans_rationale="the source is flaky")},
-    "two approvers": {"gates": [Gate(name="G", roles=("boss", "chief"), quorum=2)], "actors": [BOSS, Actor(id="bo", roles=("chief",))]},
+    "two approvers": {"gates": [Gate(name="G", roles=("boss", "chief"), quorum=2)], "actors": [BOSS, Actor(id="bo", roles=("chief",)), Actor(id="cy", roles=("chief",))]},
     "role that an actor holds": pay(roles=("chief", "boss")),
     "patient planner": {"limits": {"planner": RoleLimit(timeout_ms=30_000), "critic": RoleLimit(timeout_ms=1)}},
     "planner with a limit of tokens only": {"limits": {"planner": RoleLimit(tokens=5)}},

@@ -35,14 +35,22 @@ def gates_can_be_approved(parts: Parts) -> Problems:
         if fault is not None:
             message, remedy = fault
             yield parts.problem("gate_unapprovable", f"gate {gate.name}, roles", message, remedy)
+        elif gate.quorum > 1 and len(holders := _holders(parts, gate)) == gate.quorum:
+            yield parts.problem(
+                "gate_without_owner",
+                f"gate {gate.name}, roles",
+                f"it needs all of {' and '.join(holders)}, and no one approves a run of their own: it cannot open for a "
+                "run that one of them starts",
+                f"give the role {' or '.join(gate.roles)} to another actor, or let only others start runs",
+                severity="note",
+            )
 
 
 def _obstacle(parts: Parts, gate: Gate) -> tuple[str, str] | None:
     """Return why a gate cannot be approved, and the remedy."""
     if not gate.roles:
         return "it names no role, so no one can approve it", 'add roles = ["…"]'
-    holders = [actor.id for actor in parts.actors if set(actor.roles).intersection(gate.roles)]
-    roles = " or ".join(gate.roles)
+    holders, roles = _holders(parts, gate), " or ".join(gate.roles)
     if not holders:
         who = "no actor holds" if parts.actors else "the pack has no actors, so none holds"
         return f"{who} the role {roles}", "give the role to an actor in actors.toml"
@@ -52,6 +60,10 @@ def _obstacle(parts: Parts, gate: Gate) -> tuple[str, str] | None:
             f"give the role {roles} to more actors, or lower the quorum",
         )
     return None
+
+
+def _holders(parts: Parts, gate: Gate) -> list[str]:
+    return [actor.id for actor in parts.actors if _may_open(actor, gate)]
 
 
 def gates_of_a_call_are_for_different_people(parts: Parts) -> Problems:
