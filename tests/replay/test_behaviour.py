@@ -105,7 +105,8 @@ def test_the_number_of_the_rule_decides_and_nothing_else(
     """The same run with the number taken away would have been judged otherwise: so the number is heeded."""
     pack, recording = refused(workshop, monkeypatch, rules=CURRENT)
     started = codec.decode(recording.events[0])
-    older = codec.encode(msgspec.structs.replace(started, behaviour=()))
+    others = tuple(number for number in CURRENT if number != Behaviour.PARAMETERS_BY_NAME)
+    older = codec.encode(msgspec.structs.replace(started, behaviour=others))
     other = msgspec.structs.replace(recording, events=(older, *recording.events[1:]), blobs={})
     found = replay_recording(other, RuleSource((pack,))).difference
     assert found is not None

@@ -153,7 +153,7 @@ def test_what_no_rule_can_mend_says_where_it_went() -> None:
     first, second = part.rounds
     assert first.repaired is not None
     assert first.repaired.escalation.startswith(
-        "what is left goes no further, with a diagnosis: nobody is left"
+        "what is left goes no further, with a diagnosis: there is no other model, planner or person"
     )
     (left,) = first.repaired.left
     assert "'2025'" in left.defect.description

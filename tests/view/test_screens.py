@@ -24,6 +24,8 @@ ADDED = frozenset(
         "/asked",
         "/figures/lane_success_rate",
         "/figures/parent_replan_rate",
+        "/gates/leads_to",
+        "/leads_to",
         "/published",
         "/runs/diff",
         "/runs/erased",
@@ -41,6 +43,8 @@ CHANGED: frozenset[str] = frozenset(
         "/runs/facts/reason",
         "/verdict/reasons",
         "/verdict/refusals/reason",
+        "/verdict/refusals/remedy",
+        "/verdict/remedy",
         "/verify/reasons",
     }
 )
